@@ -1,0 +1,1 @@
+"""Who may see what: principals, ownership, query scope."""

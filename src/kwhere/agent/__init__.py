@@ -1,0 +1,1 @@
+"""The agent: the sampler thread, its journal writer, and its HTTP face."""

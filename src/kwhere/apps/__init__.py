@@ -1,0 +1,1 @@
+"""Settings, logging, and the only place where concrete parts are put together."""

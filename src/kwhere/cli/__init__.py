@@ -1,0 +1,1 @@
+"""Click commands; an error becomes an exit code here and nowhere else."""

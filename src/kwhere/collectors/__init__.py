@@ -1,0 +1,1 @@
+"""Plug-ins of the agent: each module turns readings into metrics."""

@@ -1,0 +1,1 @@
+"""Units, usage and accounts in SQLite or PostgreSQL."""

@@ -1,0 +1,116 @@
+"""The seam between finding units and booking to them: one `UnitSource` over cgroups, one over /proc."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kwhere.core.unit import Allocation, UnitInfo, UnitKey
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedUnit:
+    """A unit run that lives on this node."""
+
+    key: UnitKey
+    cgroup: str | None
+    """Path of its top cgroup below the hierarchy's root, e.g. `/slurm/uid_1000/job_42`; None for process groups."""
+    inode: int | None
+    """Inode of that directory in the CPU hierarchy: with the boot id, the run's identity across agent restarts."""
+    outer: UnitKey | None
+    """The unit it lies in, if any; the outer unit's readings include this one's."""
+    parent_cgroup: str | None
+    """The directory whose reading keeps what a removed child used (see `StepReading.parents`)."""
+    info: UnitInfo
+    allocation: Allocation
+    from_creation: bool
+    """Seen by its creation event: its first reading counts from 0."""
+    first_seen_ns: int
+    """Boot-time clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReading:
+    """Cumulative CPU time of a cgroup or process group, nanoseconds."""
+
+    total_ns: int
+    user_ns: int | None = None
+    system_ns: int | None = None
+    per_cpu_ns: tuple[int, ...] | None = None
+    """By CPU number, where the kernel tells (cpuacct.usage_percpu) and it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentReading:
+    """A directory above units: `reading` minus its live children is what ended units left behind."""
+
+    cgroup: str
+    reading: CpuReading
+    unit: UnitKey | None
+    """Set where the parent is itself a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReading:
+    """What a source found in one step, children read before parents."""
+
+    cpu: Mapping[UnitKey, CpuReading]
+    """Of every live unit, cumulative, inner units included."""
+    parents: Sequence[ParentReading] = field(default=())
+    started: Sequence[TrackedUnit] = field(default=())
+    ended: Sequence[TrackedUnit] = field(default=())
+    """Units that went since the last step, those created and removed between two steps included (also in `started`)."""
+    system_ns: int | None = None
+    """CPU time that the source itself assigns to `system` (runtimes and daemons on the list), cumulative."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDetail:
+    """What is read every 15 s, at slot close and on last sight. None: the kernel does not say."""
+
+    memory_current_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    memory_anon_bytes: int | None = None
+    memory_file_bytes: int | None = None
+    memory_shmem_bytes: int | None = None
+    memory_swap_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    oom_kills: int | None = None
+    io_read_bytes: int | None = None
+    io_write_bytes: int | None = None
+    io_read_operations: int | None = None
+    io_write_operations: int | None = None
+    throttled_ns: int | None = None
+    cpu_user_ns: int | None = None
+    cpu_system_ns: int | None = None
+    pressure_us: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Stall microseconds by (cpu|memory|io, some|full)."""
+    processes: int | None = None
+    threads: int | None = None
+
+
+class UnitSource(Protocol):
+    """Finds units and reads their CPU time; owns its file descriptors. Used from the sampler thread alone."""
+
+    def step(self, now_ns: int) -> StepReading:
+        """Take in events since the last call, read CPU time of every live unit. `now_ns` is boot time."""
+        ...
+
+    def live(self) -> Mapping[UnitKey, TrackedUnit]:
+        """Return the units alive at the last step."""
+        ...
+
+    def detail(self, key: UnitKey) -> UnitDetail:
+        """Return the full reading of one live unit, its inner units included. Raises NoData if it is gone."""
+        ...
+
+    def saved(self) -> Mapping[str, int]:
+        """Return what identifies the last complete scan across restarts: cgroup path → inode."""
+        ...
+
+    def restore(self, saved_inodes: Mapping[str, int], runs: Mapping[int, str]) -> None:
+        """Tell the source, before its first step, what the last scan of this boot held and the runs by inode."""
+        ...
+
+    def close(self) -> None:
+        """Give back file descriptors."""
+        ...

@@ -1,0 +1,1 @@
+"""The science, pure: attribution, idle baseline, estimator, emissions."""

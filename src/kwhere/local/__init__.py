@@ -1,0 +1,1 @@
+"""What runs on this one machine for one person: run, top, doctor."""

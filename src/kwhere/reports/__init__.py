@@ -1,0 +1,1 @@
+"""Summaries and the weekly report."""

@@ -1,0 +1,1 @@
+"""Plug-ins of the server: each module knows one manager's units and accounts."""

@@ -1,0 +1,1 @@
+"""One step: read, split, sum into slots; totals that collectors show."""

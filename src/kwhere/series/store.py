@@ -1,0 +1,54 @@
+"""The seam to a store of series."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kwhere.core.timespan import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A bare selector: a metric name and exact label values (`cluster` and `node` among them)."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RawSeries:
+    """Samples of one series in time order. `times` are UTC seconds; staleness is a gap between neighbours."""
+
+    labels: Mapping[str, str]
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapedSample:
+    """One sample on its way in; `labels` without `__name__`, sorted by name."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    time_s: float
+    value: float
+
+
+class SeriesStore(Protocol):
+    """Any Prometheus-compatible store, or the embedded one. Synchronous; called through a worker thread."""
+
+    def select(self, selector: Selector, span: Span, step_seconds: float) -> Sequence[RawSeries]:
+        """Return, per series, at most one raw sample per step (the last in it). Raises Unavailable or SourceError."""
+        ...
+
+    def close(self) -> None:
+        """Flush and give back resources."""
+        ...
+
+
+class WritableSeriesStore(SeriesStore, Protocol):
+    """A store that kwhere itself feeds."""
+
+    def append(self, samples: Sequence[ScrapedSample]) -> None:
+        """Take samples in; durable at the next flush (each minute) or on close."""
+        ...

@@ -1,0 +1,1 @@
+"""The server: intake of ledgers, scheduled passes, the series scraper."""

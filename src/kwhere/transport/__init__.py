@@ -1,0 +1,1 @@
+"""The only doors out of the process: HTTP clients and child processes."""

@@ -1,0 +1,1 @@
+"""Pages: server-rendered, one question each."""
