@@ -76,7 +76,8 @@ def test_no_module_imports_a_process_or_a_plain_http_door() -> None:
 def test_importing_the_node_part_brings_no_server_library(package: str) -> None:
     code = (
         f"import sys, kwhere.{package}, pkgutil, importlib\n"
-        f"for m in pkgutil.walk_packages(kwhere.{package}.__path__, 'kwhere.{package}.'): importlib.import_module(m.name)\n"
+        f"for m in pkgutil.walk_packages(kwhere.{package}.__path__, 'kwhere.{package}.'):\n"
+        "    importlib.import_module(m.name)\n"
         "heavy = {'fastapi', 'sqlalchemy', 'duckdb', 'jinja2', 'alembic'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
