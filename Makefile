@@ -1,0 +1,50 @@
+# Everything a person or CI does with a checkout. Each target is safe to repeat; set-up is cached in .venv.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest
+
+.PHONY: help run test test-fast test-services lint types setup setup-test assets docs bench soak wheel clean
+
+help:  ## Show what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+run: setup  ## Set up what is missing, start kwhere on this machine, print its address
+	@exec $(BIN)/kwhere up $(ARGS)
+
+setup:  ## Virtual environment and built assets, enough to run
+	@scripts/setup run
+
+setup-test:  ## The same with what the tests need
+	@scripts/setup test
+
+test-services:  ## Install the system services that tests use (root): browser, Prometheus, PostgreSQL, stress-ng
+	@scripts/setup services
+
+test: setup-test lint types  ## The whole suite, gates and coverage included
+	@scripts/test
+
+test-fast: setup-test lint  ## Everything that takes seconds
+	@$(PYTEST) -q -n 2 -m "not slow and not soak"
+
+lint: setup-test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup-test
+	@$(BIN)/mypy
+
+docs: setup-test  ## Write the generated reference pages anew
+	@$(BIN)/python -m scripts.reference
+
+bench: setup-test  ## Every benchmark; one JSON line per figure
+	@for file in bench/[a-z]*.py; do $(BIN)/python -m bench.$$(basename $$file .py) || exit 1; done
+
+soak: setup-test  ## The ten-minute soaks
+	@KWHERE_SOAK_SECONDS=600 $(PYTEST) -q -m soak -rA
+
+wheel: setup  ## Build the wheel with its assets
+	@$(BIN)/python -m build --wheel
+
+clean:  ## Remove everything that set-up and tests made
+	rm -rf $(VENV) node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

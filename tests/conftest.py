@@ -1,0 +1,47 @@
+"""What every test may use: services of the machine, found or skipped by name and listed at the end."""
+
+import glob
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+SERVICES: dict[str, Callable[[], bool]] = {
+    "chromium": lambda: shutil.which("chromium") is not None,
+    "prometheus": lambda: shutil.which("prometheus") is not None,
+    "promtool": lambda: shutil.which("promtool") is not None,
+    "stress-ng": lambda: shutil.which("stress-ng") is not None,
+    "postgresql": lambda: bool(glob.glob("/usr/lib/postgresql/*/bin/initdb")) and os.geteuid() == 0,
+    "cgroups": lambda: os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK),
+    "root": lambda: os.geteuid() == 0,
+}
+PREFIX = "needs the service "
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, by name, each test whose service this machine lacks."""
+    present = {name: check() for name, check in SERVICES.items()}
+    for item in items:
+        for mark in item.iter_markers("service"):
+            missing = [name for name in mark.args if not present[name]]
+            if missing:
+                item.add_marker(pytest.mark.skip(reason=f"{PREFIX}{', '.join(missing)}: make test-services"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what was skipped for want of a service."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", []) if PREFIX in str(r.longrepr)]
+    if skipped:
+        terminalreporter.section("skipped for want of a service", sep="-")
+        for report in skipped:
+            terminalreporter.write_line(f"{report.nodeid}: {str(report.longrepr[2])}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail CI when a test was skipped for want of a service."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") != "true" or reporter is None:
+        return
+    if any(PREFIX in str(report.longrepr) for report in reporter.stats.get("skipped", [])):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
