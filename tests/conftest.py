@@ -35,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if skipped:
         terminalreporter.section("skipped for want of a service", sep="-")
         for report in skipped:
-            terminalreporter.write_line(f"{report.nodeid}: {str(report.longrepr[2])}")
+            terminalreporter.write_line(f"{report.nodeid}: {report.longrepr[2]!s}")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

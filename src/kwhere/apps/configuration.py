@@ -1,0 +1,164 @@
+"""Where settings come from: defaults, a file, its `conf.d`, the environment, flags; later ones win, none is ignored.
+
+A file is YAML with one section per package (`agent:`, `server:`, …). An unknown key stops the start and is named,
+unless the file's own `since` mapping says that it belongs to a release later than this one:
+
+    since: {agent.new_thing: "0.4"}
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from kwhere._version import __version__
+from kwhere.core.errors import ConfigError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+Tree = dict[str, Any]
+
+SYSTEM_FILE = Path("/etc/kwhere/kwhere.yaml")
+MAX_FILE_BYTES = 1 << 20
+
+
+def default_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the configuration file in force when none is named: the user's, else the system's, else none."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+    candidates = (Path(home) / "kwhere" / "kwhere.yaml", SYSTEM_FILE)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def default_state_dir(environ: Mapping[str, str]) -> Path:
+    """Return where state lives: systemd's STATE_DIRECTORY, else the XDG state directory."""
+    if given := environ.get("STATE_DIRECTORY"):
+        return Path(given.split(":")[0])
+    home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local", "state")
+    return Path(home) / "kwhere"
+
+
+def load(
+    model: type[ModelT],
+    file: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> ModelT:
+    """Return the effective settings of `model`. `overrides` maps dotted keys to values. Raises ConfigError."""
+    tree: Tree = {}
+    later: dict[str, str] = {}
+    for path in _files(file) if file else ():
+        part = read_file(path)
+        later.update(_since(path, part))
+        _merge(tree, part)
+    _drop_later(tree, later)
+    for key, value in (overrides or {}).items():
+        _put(tree, key.split("."), value)
+    return validate(model, tree)
+
+
+def validate(model: type[ModelT], tree: Tree) -> ModelT:
+    """Return `tree` as `model`. Raises ConfigError that names each wrong key and, if near one, the right one."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_sentences(model, error))) from None
+
+
+def read_file(path: Path) -> Tree:
+    """Return one YAML file as a mapping. Raises ConfigError."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: expected at most {MAX_FILE_BYTES} bytes")
+    try:
+        tree = yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise ConfigError(f"{path}: expected YAML: {str(error).splitlines()[0]}") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        raise ConfigError(f"{path}: expected sections by name, found {type(tree).__name__}")
+    return tree
+
+
+def _files(file: Path) -> Iterator[Path]:
+    yield file
+    directory = file.parent / "conf.d"
+    if directory.is_dir():
+        yield from sorted(directory.glob("*.yaml"))
+
+
+def _since(path: Path, tree: Tree) -> dict[str, str]:
+    since = tree.pop("since", {})
+    if not isinstance(since, dict):
+        raise ConfigError(f"{path}: since: expected a mapping of keys to releases")
+    return {str(key): str(release) for key, release in since.items()}
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _drop_later(tree: Tree, later: Mapping[str, str]) -> None:
+    from structlog import get_logger
+
+    for key, release in later.items():
+        if _release(release) > _release(__version__) and _remove(tree, key.split(".")):
+            get_logger().warning("setting skipped", key=key, since=release, version=__version__)
+
+
+def _remove(tree: Tree, path: Sequence[str]) -> bool:
+    for name in path[:-1]:
+        inner = tree.get(name)
+        if not isinstance(inner, dict):
+            return False
+        tree = inner
+    return tree.pop(path[-1], None) is not None
+
+
+def _put(tree: Tree, path: Sequence[str], value: object) -> None:
+    for name in path[:-1]:
+        inner = tree.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{'.'.join(path)}: expected {name} to be a section")
+        tree = inner
+    tree[path[-1]] = value
+
+
+def _merge(into: Tree, other: Tree) -> None:
+    for key, value in other.items():
+        current = into.get(key)
+        if isinstance(current, dict) and isinstance(value, dict):
+            _merge(current, value)
+        else:
+            into[key] = value
+
+
+def _sentences(model: type[BaseModel], error: ValidationError) -> Iterator[str]:
+    for fault in error.errors(include_url=False, include_context=False):
+        key = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            yield f"{key}: unknown key{_suggestion(model, fault['loc'])}"
+        else:
+            yield f"{key}: {fault['msg'][0].lower()}{fault['msg'][1:]}{_found(fault)}"
+
+
+def _found(fault: Mapping[str, Any]) -> str:
+    value = fault.get("input")
+    return f", found {value!r}" if isinstance(value, str | int | float | bool) else ""
+
+
+def _suggestion(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
+    for part in loc[:-1]:
+        field = model.model_fields.get(str(part))
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return ""
+        model = inner
+    near = difflib.get_close_matches(str(loc[-1]), model.model_fields, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
