@@ -1,0 +1,70 @@
+"""What a client shows and trusts: token, certificate, authorities, and to whom."""
+
+import ipaddress
+import ssl
+from pathlib import Path
+
+import httpx
+
+from kwhere.core.errors import ConfigError
+from kwhere.transport.settings import HttpClientSettings
+
+
+def read_token(settings: HttpClientSettings) -> str | None:
+    """Return the first line of the token file; None where none is set. Raises ConfigError."""
+    if settings.token_file is None:
+        return None
+    try:
+        lines = settings.token_file.read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"token_file {settings.token_file}: {error}") from error
+    if len(lines) != 1:
+        raise ConfigError(f"token_file {settings.token_file}: expected one token, found {len(lines)} words")
+    return lines[0]
+
+
+def check_base_url(base_url: str, *, bearer: bool) -> httpx.URL:
+    """Return `base_url` parsed. Raises ConfigError where a secret would travel in it, or a token in the clear."""
+    try:
+        url = httpx.URL(base_url)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ConfigError(f"url: expected http:// or https:// and a host: {error}") from error
+    if url.userinfo:
+        raise ConfigError(f"url: {url.host}: user and password belong in a file, not in an address")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigError(f"url {base_url!r}: expected http:// or https:// and a host")
+    if bearer and url.scheme == "http" and not is_loopback(url.host):
+        raise ConfigError(f"url {base_url!r}: a token is sent over https, or to loopback only")
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether `host` (a name or an address) is this machine's loopback."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def build_tls_context(settings: HttpClientSettings) -> ssl.SSLContext:
+    """Return a context that verifies the remote and shows our certificate if one is set. Raises ConfigError."""
+    context = _trusting(settings.ca_file)
+    if settings.client_key_file is not None and settings.client_certificate_file is None:
+        raise ConfigError("client_key_file: is set, but client_certificate_file is not")
+    if settings.client_certificate_file is not None:
+        try:
+            context.load_cert_chain(settings.client_certificate_file, settings.client_key_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"client_certificate_file {settings.client_certificate_file}: {error}") from error
+    return context
+
+
+def _trusting(ca_file: Path | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"ca_file {ca_file}: {error}") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

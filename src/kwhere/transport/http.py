@@ -1,0 +1,305 @@
+"""HTTP clients with limits: every answer is bounded in time and size, and credentials stay with their host."""
+
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.transport.answers import BoundedBody
+from kwhere.transport.credentials import build_tls_context, check_base_url, read_token
+from kwhere.transport.settings import HttpClientSettings
+
+DEFAULTS = HttpClientSettings()
+MAX_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (httpx.TimeoutException, "timeout"),
+    (httpx.ConnectError, "refused"),
+    (httpx.RemoteProtocolError, "closed"),
+    (httpx.ReadError, "closed"),
+    (httpx.WriteError, "closed"),
+    (httpx.HTTPError, "network"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a remote said. Every status is an answer: the caller judges it. Header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    elapsed_seconds: float
+
+    @property
+    def text(self) -> str:
+        """Return the body as UTF-8; bytes that are not become U+FFFD."""
+        return self.body.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    method: str
+    url: httpx.URL
+    headers: Mapping[str, str] | None = None
+    form: Mapping[str, str] | None = None
+    content: bytes | None = None
+
+
+class _Remote:
+    """What both clients share: the address, the limits, and how httpx is to be built."""
+
+    def __init__(
+        self,
+        base_url: str,
+        settings: HttpClientSettings,
+        token: str | None,
+        unix_socket: str | None,
+        monotonic_ns: Callable[[], int],
+    ) -> None:
+        secret = token if token is not None else read_token(settings)
+        self.base = check_base_url(base_url, bearer=secret is not None)
+        self.settings = settings
+        self.unix_socket = unix_socket
+        self.monotonic_ns = monotonic_ns
+        self.verify = build_tls_context(settings)
+        self.headers = {"Accept-Encoding": "gzip", "User-Agent": "kwhere"}
+        if secret is not None:
+            self.headers["Authorization"] = f"Bearer {secret}"
+        self.timeout = httpx.Timeout(settings.read_timeout_seconds, connect=settings.connect_timeout_seconds)
+
+    def question(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        form: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> _Question:
+        if path and not path.startswith("/"):
+            raise ValueError(f"path {path!r}: expected one that starts with /")
+        url = self.base.copy_with(raw_path=self.base.raw_path.rstrip(b"/") + path.encode() if path else None)
+        if params:
+            url = url.copy_merge_params(dict(params))
+        return _Question(method, url, headers, form, content)
+
+    def extensions(self) -> dict[str, object]:
+        return {"sni_hostname": self.settings.server_name} if self.settings.server_name else {}
+
+    def body(self, answer: httpx.Response) -> BoundedBody:
+        deadline_ns = self.monotonic_ns() + int(self.settings.total_timeout_seconds * 1e9)
+        return BoundedBody(
+            place=self.place(answer.request.url),
+            encoding=answer.headers.get("content-encoding", ""),
+            max_bytes=self.settings.max_answer_bytes,
+            deadline_ns=deadline_ns,
+            monotonic_ns=self.monotonic_ns,
+        )
+
+    def redirected(self, question: _Question, answer: httpx.Response) -> _Question | None:
+        """Return the question to ask instead; None where this is the answer. Never leaves the host."""
+        if answer.status_code not in _REDIRECTS or question.method != "GET" or "location" not in answer.headers:
+            return None
+        target = question.url.join(answer.headers["location"])
+        if (target.scheme, target.host, target.port) != (self.base.scheme, self.base.host, self.base.port):
+            raise SourceError(f"{self.place(question.url)}: redirects to another host, {target.host}; not followed")
+        return _Question("GET", target, question.headers)
+
+    def place(self, url: httpx.URL) -> str:
+        """Return the address for messages, without its query: a query may hold what must not be logged."""
+        return str(url.copy_with(query=None))
+
+    def failure(self, question: _Question, error: Exception) -> Unavailable:
+        reason = next((word for kind, word in _REASONS if isinstance(error, kind)), "network")
+        if any(isinstance(cause, ssl.SSLError) for cause in _causes(error)) or "[SSL" in str(error):
+            reason = "tls"
+        elif "name resolution" in str(error) or "Name or service not known" in str(error):
+            reason = "dns"
+        return Unavailable(reason, f"{self.place(question.url)}: {str(error) or type(error).__name__}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+class HttpClient:
+    """A synchronous client of one remote; safe to share between threads. Retries are the caller's.
+
+    Raises ConfigError when built with unreadable files, with a user or password in the address, or with a token for
+    plain HTTP off loopback. Requests raise Unavailable (refused, timeout, dns, tls, closed, network) and SourceError.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        settings: HttpClientSettings | None = None,
+        *,
+        token: str | None = None,
+        unix_socket: str | None = None,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._remote = _Remote(base_url, settings or DEFAULTS, token, unix_socket, monotonic_ns)
+        self._client = httpx.Client(
+            transport=httpx.HTTPTransport(
+                verify=self._remote.verify, uds=unix_socket, proxy=self._remote.settings.proxy_url, trust_env=False
+            ),
+            headers=self._remote.headers,
+            timeout=self._remote.timeout,
+            trust_env=False,
+        )
+
+    def get(
+        self, path: str, params: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return the answer to a GET of `path` below the base address."""
+        question: _Question | None = self._remote.question("GET", path, params, headers)
+        for _ in range(MAX_REDIRECTS + 1):
+            assert question is not None
+            answer, again = self._ask(question)
+            if again is None:
+                return answer
+            question = again
+        raise SourceError(f"{path}: more than {MAX_REDIRECTS} redirects")
+
+    def post(
+        self,
+        path: str,
+        *,
+        form: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return the answer to a POST of a form or of bytes; redirects are never followed."""
+        return self._ask(self._remote.question("POST", path, params, headers, form, content))[0]
+
+    def _ask(self, question: _Question) -> tuple[Answer, _Question | None]:
+        began_ns = self._remote.monotonic_ns()
+        with self._stream(question) as answer:
+            again = self._remote.redirected(question, answer)
+            body = self._remote.body(answer)
+            for chunk in answer.iter_raw():
+                body.feed(chunk)
+            elapsed = (self._remote.monotonic_ns() - began_ns) / 1e9
+            return Answer(answer.status_code, dict(answer.headers), body.finish(), elapsed), again
+
+    @contextmanager
+    def _stream(self, question: _Question) -> Iterator[httpx.Response]:
+        try:
+            with self._client.stream(
+                question.method,
+                question.url,
+                headers=question.headers,
+                data=question.form,
+                content=question.content,
+                extensions=self._remote.extensions(),
+            ) as answer:
+                yield answer
+        except httpx.HTTPError as error:
+            raise self._remote.failure(question, error) from error
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncHttpClient:
+    """The same, for the edges that run in an event loop."""
+
+    def __init__(
+        self,
+        base_url: str,
+        settings: HttpClientSettings | None = None,
+        *,
+        token: str | None = None,
+        unix_socket: str | None = None,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._remote = _Remote(base_url, settings or DEFAULTS, token, unix_socket, monotonic_ns)
+        self._client = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(
+                verify=self._remote.verify, uds=unix_socket, proxy=self._remote.settings.proxy_url, trust_env=False
+            ),
+            headers=self._remote.headers,
+            timeout=self._remote.timeout,
+            trust_env=False,
+        )
+
+    async def get(
+        self, path: str, params: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return the answer to a GET of `path` below the base address."""
+        question: _Question | None = self._remote.question("GET", path, params, headers)
+        for _ in range(MAX_REDIRECTS + 1):
+            assert question is not None
+            answer, again = await self._ask(question)
+            if again is None:
+                return answer
+            question = again
+        raise SourceError(f"{path}: more than {MAX_REDIRECTS} redirects")
+
+    async def post(
+        self,
+        path: str,
+        *,
+        form: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return the answer to a POST of a form or of bytes; redirects are never followed."""
+        return (await self._ask(self._remote.question("POST", path, params, headers, form, content)))[0]
+
+    async def _ask(self, question: _Question) -> tuple[Answer, _Question | None]:
+        began_ns = self._remote.monotonic_ns()
+        async with self._stream(question) as answer:
+            again = self._remote.redirected(question, answer)
+            body = self._remote.body(answer)
+            async for chunk in answer.aiter_raw():
+                body.feed(chunk)
+            elapsed = (self._remote.monotonic_ns() - began_ns) / 1e9
+            return Answer(answer.status_code, dict(answer.headers), body.finish(), elapsed), again
+
+    @asynccontextmanager
+    async def _stream(self, question: _Question) -> AsyncIterator[httpx.Response]:
+        try:
+            async with self._client.stream(
+                question.method,
+                question.url,
+                headers=question.headers,
+                data=question.form,
+                content=question.content,
+                extensions=self._remote.extensions(),
+            ) as answer:
+                yield answer
+        except httpx.HTTPError as error:
+            raise self._remote.failure(question, error) from error
+
+    async def aclose(self) -> None:
+        """Give back the connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

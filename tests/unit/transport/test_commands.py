@@ -1,0 +1,105 @@
+"""Child processes, real ones."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.transport.commands import run_command
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_a_command_gives_both_outputs_and_its_exit_code() -> None:
+    done = run_command(
+        python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"), timeout_seconds=30
+    )
+
+    assert (done.stdout, done.stderr, done.exit_code) == (b"out\n", b"err\n", 3)
+    assert done.elapsed_seconds > 0
+
+
+def test_arguments_meet_no_shell() -> None:
+    done = run_command([*python("import sys; print(sys.argv[1])"), "$HOME; *"], timeout_seconds=30)
+
+    assert done.stdout == b"$HOME; *\n"
+
+
+def test_large_input_goes_in_while_output_comes_out() -> None:
+    text = b"x" * 3_000_000
+
+    done = run_command(
+        python("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"), timeout_seconds=30, input_bytes=text
+    )
+
+    assert done.stdout == text
+
+
+def test_a_command_that_reads_no_input_is_no_failure() -> None:
+    done = run_command(python("pass"), timeout_seconds=30, input_bytes=b"x" * 3_000_000)
+
+    assert done.exit_code == 0
+
+
+def test_the_environment_is_small_and_in_the_c_locale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SECRET", "s")
+    code = "import os; print(os.environ.get('SECRET'), os.environ['LC_ALL'], os.environ['MINE'], os.getcwd())"
+
+    done = run_command(python(code), timeout_seconds=30, environment={"MINE": "m"}, directory=tmp_path)
+
+    assert done.stdout.decode().split() == ["None", "C.UTF-8", "m", str(tmp_path.resolve())]
+
+
+def test_a_command_past_its_deadline_is_killed_with_its_children(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "import os, time\n"
+        "child = os.fork()\n"
+        f"if child: open({str(pid_file)!r}, 'w').write(str(child))\n"
+        "while True: time.sleep(1)"
+    )
+
+    with pytest.raises(Unavailable) as caught:
+        run_command(python(code), timeout_seconds=1.0)
+
+    assert caught.value.reason == "timeout"
+    status = Path(f"/proc/{pid_file.read_text()}/stat")
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_too_much_output_is_a_source_error() -> None:
+    with pytest.raises(SourceError, match="more than it may"):
+        run_command(python("while True: print('x' * 1000)"), timeout_seconds=30, max_output_bytes=100_000)
+
+
+def test_an_absent_command_is_unavailable() -> None:
+    with pytest.raises(Unavailable) as caught:
+        run_command(["no-such-command-anywhere"], timeout_seconds=1)
+
+    assert caught.value.reason == "absent"
+
+
+def test_a_file_that_is_no_program_is_unavailable(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    with pytest.raises(Unavailable) as caught:
+        run_command([str(plain)], timeout_seconds=1)
+    assert caught.value.reason == "permission"
+
+    plain.chmod(0o755)
+    with pytest.raises(Unavailable) as caught:
+        run_command([str(plain)], timeout_seconds=1)
+    assert caught.value.reason == "unsupported"
+
+
+def test_no_descriptor_is_left_open() -> None:
+    run_command(python("pass"), timeout_seconds=30)
+    before = set(os.listdir("/proc/self/fd"))
+
+    run_command(python("pass"), timeout_seconds=30)
+
+    assert set(os.listdir("/proc/self/fd")) == before
