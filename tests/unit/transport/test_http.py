@@ -91,9 +91,12 @@ def test_gzip_is_undone() -> None:
 )
 def test_a_bad_body_is_a_source_error(body: bytes, encoding: str, words: str) -> None:
     settings = HttpClientSettings(max_answer_bytes=1000)
-    with serving(lambda h: answer(h, body, Content_Encoding=encoding)) as url, HttpClient(url, settings) as client:
-        with pytest.raises(SourceError, match=words):
-            client.get("/")
+    with (
+        serving(lambda h: answer(h, body, Content_Encoding=encoding)) as url,
+        HttpClient(url, settings) as client,
+        pytest.raises(SourceError, match=words),
+    ):
+        client.get("/")
 
 
 def test_a_redirect_on_the_same_host_is_followed() -> None:
@@ -126,17 +129,22 @@ def test_a_redirect_to_another_host_is_refused_and_takes_no_token_there() -> Non
 
 
 def test_redirects_end() -> None:
-    with serving(lambda h: answer(h, b"", 302, Location="/")) as url, HttpClient(url) as client:
-        with pytest.raises(SourceError, match="redirects"):
-            client.get("/")
+    with (
+        serving(lambda h: answer(h, b"", 302, Location="/")) as url,
+        HttpClient(url) as client,
+        pytest.raises(SourceError, match="redirects"),
+    ):
+        client.get("/")
 
 
 def test_a_token_file_is_sent_as_a_bearer_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc\n")
     settings = HttpClientSettings(token_file=tmp_path / "token")
-    with serving(lambda h: answer(h, str(h.headers["Authorization"]).encode())) as url:
-        with HttpClient(url, settings) as client:
-            assert client.get("/").text == "Bearer abc"
+    with (
+        serving(lambda h: answer(h, str(h.headers["Authorization"]).encode())) as url,
+        HttpClient(url, settings) as client,
+    ):
+        assert client.get("/").text == "Bearer abc"
 
 
 def test_the_environment_is_never_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,9 +171,9 @@ def wait(done: threading.Event) -> None:
 def test_silence_is_unavailable_as_timeout() -> None:
     done = threading.Event()
     with serving(lambda _: wait(done)) as url:
-        with HttpClient(url, HttpClientSettings(read_timeout_seconds=0.05)) as client:
-            with pytest.raises(Unavailable) as caught:
-                client.get("/")
+        settings = HttpClientSettings(read_timeout_seconds=0.05)
+        with HttpClient(url, settings) as client, pytest.raises(Unavailable) as caught:
+            client.get("/")
         done.set()
 
     assert caught.value.reason == "timeout"
@@ -175,9 +183,9 @@ def test_an_answer_that_drips_is_cut_at_the_total_timeout() -> None:
     now = iter(range(0, 10**12, 10**9))  # every look at the clock is a second later
     with serving(lambda h: answer(h, b"x" * 400_000)) as url:
         settings = HttpClientSettings(total_timeout_seconds=2.5)
-        with HttpClient(url, settings, monotonic_ns=lambda: next(now)) as client:
-            with pytest.raises(Unavailable) as caught:
-                client.get("/")
+        client = HttpClient(url, settings, monotonic_ns=lambda: next(now))
+        with client, pytest.raises(Unavailable) as caught:
+            client.get("/")
 
     assert caught.value.reason == "timeout"
 
