@@ -1,0 +1,82 @@
+"""Who this host is: boot, machine, board and processor."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.kernel.hostfs import HostFS, failure
+from kwhere.kernel.numbers import excerpt
+
+MACHINE_ID_FILE = Path("/etc/machine-id")
+BOOT_ID_FILE = "proc/sys/kernel/random/boot_id"
+PRODUCT_UUID_FILE = "sys/class/dmi/id/product_uuid"
+_CPUINFO_HEAD_BYTES = 16384  # the first processor is enough, and the file grows with their number
+_ID_LONGEST = 128
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """The first processor as `/proc/cpuinfo` names it; None where it does not say."""
+
+    vendor: str | None = None
+    family: int | None = None
+    model: int | None = None
+    name: str | None = None
+
+
+def boot_id(fs: HostFS) -> str:
+    """Return the kernel's random id of this boot. Raises Unavailable or SourceError."""
+    return _plain_id(fs.read_word(BOOT_ID_FILE), fs.path(BOOT_ID_FILE))
+
+
+def machine_id(path: Path = MACHINE_ID_FILE) -> str:
+    """Return the id of this installation. Raises Unavailable or SourceError."""
+    try:
+        with path.open("rb") as file:
+            word = file.read(_ID_LONGEST + 1).decode(errors="replace").strip()
+    except OSError as error:
+        raise failure(error, path) from error
+    if word == "uninitialized":  # what systemd leaves in an image that has not booted yet
+        raise Unavailable("absent", f"{path}: holds no id yet")
+    return _plain_id(word, path)
+
+
+def product_uuid(fs: HostFS) -> str | None:
+    """Return the board's UUID in lower case; None where there is none or only root may read it."""
+    try:
+        return _plain_id(fs.read_word(PRODUCT_UUID_FILE), fs.path(PRODUCT_UUID_FILE)).lower()
+    except (Unavailable, SourceError):
+        return None
+
+
+def _plain_id(word: str, path: Path) -> str:
+    if not word or len(word) > _ID_LONGEST or not word.isascii() or not word.isprintable():
+        raise SourceError(f"{path}: expected an id, found {excerpt(word)}")
+    return word
+
+
+def read_cpu_model(fs: HostFS) -> CpuModel:
+    """Return vendor, family, model and name of the first processor; all None where nothing can be read."""
+    try:
+        return parse_cpu_model(fs.read_head("proc/cpuinfo", _CPUINFO_HEAD_BYTES).decode(errors="replace"))
+    except (Unavailable, SourceError):
+        return CpuModel()
+
+
+def parse_cpu_model(text: str) -> CpuModel:
+    """Return what `/proc/cpuinfo` says of the first processor."""
+    facts: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, colon, value = line.partition(":")
+        if colon and value.strip():
+            facts.setdefault(name.strip(), value.strip())
+    return CpuModel(
+        vendor=facts.get("vendor_id") or facts.get("CPU implementer"),
+        family=_number(facts.get("cpu family")),
+        model=_number(facts.get("model")),
+        name=facts.get("model name") or facts.get("cpu") or facts.get("Processor"),
+    )
+
+
+def _number(word: str | None) -> int | None:
+    return int(word) if word and word.isascii() and word.isdigit() and len(word) < _ID_LONGEST else None
