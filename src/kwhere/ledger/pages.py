@@ -84,6 +84,8 @@ class SlotLine:
     """SHA-256 of the line as served, without newline."""
     unknown: dict[str, list[object]] = field(default_factory=dict)
     """Values of columns this version does not know, by column, one per entry."""
+    raw: bytes = b""
+    """The line as served, without newline."""
 
 
 @dataclass(frozen=True, slots=True)
