@@ -1,0 +1,116 @@
+"""The server's REST API as the command line sees it: where it is, how to be let in, what an error means."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kwhere.apps.configuration import default_state_dir
+from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
+from kwhere.transport.http import Answer, HttpClient
+
+DEFAULT_URL = "http://127.0.0.1:9811"
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+Json = dict[str, Any]
+
+
+def server_options(command: CommandT) -> CommandT:
+    """Add the options that say which server to ask."""
+    for option in (
+        click.option("--server", envvar="KWHERE_SERVER", help="Address of the server  [that of `kwhere up`]"),
+        click.option(
+            "--token-file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            envvar="KWHERE_TOKEN_FILE",
+            help="File with the access token  [that of `kwhere up`]",
+        ),
+        click.option(
+            "--state-dir",
+            "state_dir",
+            type=click.Path(path_type=Path, file_okay=False),
+            envvar="KWHERE_STATE",
+            help="State directory of `kwhere up`",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Api:
+    """GET on `/api/v1`; a problem becomes an error of ours."""
+
+    def __init__(self, server: str | None, token_file: Path | None, state: Path | None) -> None:
+        state = state or default_state_dir(os.environ)
+        url = server or _read(state / "url") or DEFAULT_URL
+        self._url = url.rstrip("/")
+        self._client = HttpClient(self._url, token=_token(token_file, None if server else state / "token"))
+
+    def get(self, path: str, params: Mapping[str, str | None] | None = None) -> Json:
+        """Return the answer's object. Raises NotFound, NotPermitted, Unavailable, SourceError."""
+        given = {key: value for key, value in (params or {}).items() if value is not None}
+        try:
+            answer = self._client.get(f"/api/v1{path}", params=given)
+        except Unavailable as error:
+            hint = " (start it with `kwhere up`, or name it with --server)" if error.reason == "refused" else ""
+            raise Unavailable(error.reason, f"{self._url}: no answer: {error.reason}{hint}") from error
+        if answer.status != 200:
+            raise problem(self._url, answer)
+        return _object(self._url, answer)
+
+    def pages(self, path: str, params: Mapping[str, str | None], limit: int) -> Iterator[Json]:
+        """Yield up to `limit` items over as many pages as that takes."""
+        left, after = limit, None
+        while left > 0:
+            page = self.get(path, {**params, "limit": str(min(left, 1000)), "after": after})
+            yield from page["items"][:left]
+            left -= len(page["items"])
+            after = page.get("next")
+            if after is None:
+                return
+
+
+def problem(url: str, answer: Answer) -> KwhereError:
+    """Return the error that a problem document (RFC 9457) stands for."""
+    try:
+        document = json.loads(answer.body)
+        text = str(document.get("detail") or document.get("title"))
+    except (ValueError, AttributeError):
+        text = f"HTTP status {answer.status}"
+    if answer.status == 404:
+        return NotFound(text)
+    if answer.status in (401, 403):
+        return NotPermitted(f"{url}: not permitted: {text}")
+    if answer.status == 400 or answer.status == 422:
+        return KwhereError(text)
+    return SourceError(f"{url}: {text}")
+
+
+def _object(url: str, answer: Answer) -> Json:
+    try:
+        value = json.loads(answer.body)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise SourceError(f"{url}: expected a JSON object, found {answer.text[:60]!r}")
+    return value
+
+
+def _token(named: Path | None, default: Path | None) -> str | None:
+    if named is not None:
+        try:
+            return named.read_text().strip()
+        except OSError as error:
+            raise NotPermitted(f"{named}: cannot be read: {error.strerror}") from error
+    if given := os.environ.get("KWHERE_TOKEN"):
+        return given
+    return _read(default) if default else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,84 @@
+"""The `kwhere` command: a table of subcommands, each imported only when it runs, and one place for exit codes."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kwhere._version import __version__
+from kwhere.core.errors import ConfigError, KwhereError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("kwhere.cli.up:up", "Account this machine: agent, server and pages with one command."),
+    "run": ("kwhere.cli.run:run", "Run a command and print what it used, like `time`."),
+    "top": ("kwhere.cli.top:top", "Watch units by watts."),
+    "units": ("kwhere.cli.units:units", "List units and what they used."),
+    "unit": ("kwhere.cli.unit:unit", "Show one unit like a good job report."),
+    "agent": ("kwhere.cli.agent:agent", "Measure this node and keep its ledger."),
+    "server": ("kwhere.cli.server:server", "Take in ledgers; serve API and pages."),
+    "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
+    "config": ("kwhere.cli.config:config", "Show or check the effective settings."),
+    "database": ("kwhere.cli.database:database", "Check, upgrade, back up or restore the database."),
+    "nodes": ("kwhere.cli.nodes:nodes", "List nodes; retire one."),
+    "completion": ("kwhere.cli.completion:completion", "Print the completion script of your shell."),
+}
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class CommandTable(click.Group):
+    """A group that knows its commands' names and one-line helps without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command; None if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table itself into `--help`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="kwhere %(version)s")
+def root() -> None:
+    """Where did the kWh go? Every joule, gram of CO2e and CPU-second, booked to what caused it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 not found, denied or failed, 2 usage or settings."""
+    sys.exit(run_root(arguments))
+
+
+def run_root(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; every message goes to stderr in one line per fact."""
+    try:
+        result = root.main(args=arguments, prog_name="kwhere", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as request:
+        return request.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except ConfigError as error:
+        click.echo(f"kwhere: {error}", err=True)
+        return EXIT_USAGE
+    except KwhereError as error:
+        click.echo(f"kwhere: {error}", err=True)
+        return EXIT_FAILED
+    except BrokenPipeError:
+        return EXIT_FAILED
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,140 @@
+"""`kwhere units`: the list of units, in sacct's manner."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kwhere.cli.client import Api, Json, server_options
+from kwhere.cli.table import Column, output_width, render
+from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale
+
+SORTS = ("energy_joules", "power_watts", "cpu_seconds", "gpu_busy_seconds", "started_at", "ended_at")
+
+CSV_FIELDS: dict[str, Callable[[Json], Any]] = {
+    "cluster": lambda u: u["cluster"],
+    "manager": lambda u: u["manager"],
+    "unit": lambda u: u["unit"],
+    "run": lambda u: u["run"],
+    "name": lambda u: u["name"],
+    "user": lambda u: u["user"],
+    "project": lambda u: u["project"],
+    "state": lambda u: u["state"],
+    "started_at": lambda u: u["started_at"],
+    "ended_at": lambda u: u["ended_at"],
+    "power_watts": lambda u: u["power_watts"],
+    "energy_joules": lambda u: u["energy_joules_total"],
+    "cpu_seconds": lambda u: cpu_seconds(u),
+    "emissions_grams": lambda u: u["emissions_grams"],
+    "method": lambda u: u["method"],
+}
+
+
+def cpu_seconds(item: Json) -> float | None:
+    """Return user + system CPU seconds of a unit; None where not measured."""
+    parts = item.get("cpu_seconds") or {}
+    known = [value for value in (parts.get("user"), parts.get("system")) if value is not None]
+    return sum(known) if known else None
+
+
+@click.command()
+@click.option("-u", "--user", help="Only units of this user")
+@click.option("-A", "--account", "project", help="Only units of this project (account)")
+@click.option("-M", "--cluster", help="Only units of this cluster")
+@click.option("-m", "--manager", help="Only units of this manager: slurm, kubernetes, docker, systemd, process, …")
+@click.option("-s", "--state", help="Only units in this state: running, ended")
+@click.option("-S", "--starttime", "start", help="Units alive after this time: ISO 8601, `today`, `now-7days`")
+@click.option("-E", "--endtime", "end", help="Units alive before this time")
+@click.option("-q", "--query", help="Only units whose id, name or user contains this text")
+@click.option("--sort", type=click.Choice(SORTS), default="energy_joules", show_default=True)
+@click.option("--ascending", is_flag=True, help="Smallest first")
+@click.option("-n", "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True)
+@click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
+@click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
+@click.option("-P", "--parsable2", "style", flag_value="parsable", help="The CSV's columns separated by |")
+@server_options
+def units(
+    server: str | None,
+    token_file: Path | None,
+    state_dir: Path | None,
+    *,
+    style: str | None,
+    sort: str,
+    ascending: bool,
+    limit: int,
+    **filters: Any,
+) -> None:
+    """List units and what they used: the largest consumers first."""
+    from kwhere.cli.moments import parse_moment
+
+    api = Api(server, token_file, state_dir)
+    start, end = filters.pop("start"), filters.pop("end")
+    params = {
+        **{("q" if key == "query" else key): value for key, value in filters.items()},
+        "from": parse_moment(start) if start else None,
+        "to": parse_moment(end) if end else None,
+        "sort": sort if ascending else f"-{sort}",
+    }
+    items = list(api.pages("/units", params, limit))
+    write(items, style)
+
+
+def write(items: Sequence[Json], style: str | None) -> None:
+    """Print units in one of the styles."""
+    if style == "json":
+        click.echo(json.dumps({"schema_version": 1, "items": items}, indent=1))
+    elif style in ("csv", "parsable"):
+        click.echo(_csv(items, "," if style == "csv" else "|"), nl=False)
+    elif not items:
+        click.echo("no units match", err=True)
+    else:
+        click.echo("\n".join(_table(items, output_width())))
+
+
+def _csv(items: Sequence[Json], delimiter: str) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(CSV_FIELDS)
+    writer.writerows([[field(item) for field in CSV_FIELDS.values()] for item in items])
+    return stream.getvalue()
+
+
+def _table(items: Sequence[Json], width: int) -> list[str]:
+    energy = choose_scale([i["energy_joules_total"] for i in items], ENERGY)
+    power = choose_scale([i["power_watts"] for i in items], POWER)
+    mass = choose_scale([i["emissions_grams"] for i in items], MASS)
+    cpu = choose_scale([cpu_seconds(i) for i in items], CPU_TIME)
+    columns = [
+        Column("MANAGER", shrinks=True),
+        Column("UNIT", shrinks=True, min_width=10),
+        Column("USER", shrinks=True),
+        Column("STATE", shrinks=True, min_width=5),
+        Column(power.unit, is_number=True),
+        Column(energy.unit, is_number=True),
+        Column(f"{mass.unit} CO2e", is_number=True),
+        Column(cpu.unit, is_number=True),
+        Column("NAME", shrinks=True),
+    ]
+    rows = [
+        (
+            item["manager"],
+            item["unit"],
+            item["user"] or NO_DATA,
+            item["state"] or NO_DATA,
+            power.text(item["power_watts"]),
+            energy.text(item["energy_joules_total"]),
+            mass.text(item["emissions_grams"]),
+            cpu.text(cpu_seconds(item)),
+            item["name"] if item["name"] and item["name"] != item["unit"] else "",
+        )
+        for item in items
+    ]
+    lines = render(columns, rows, width)
+    if all(item["method"] == "modelled" for item in items):
+        print("energy is estimated: no meter is readable (method modelled)", file=sys.stderr)
+    return lines

@@ -1,0 +1,168 @@
+"""`kwhere units`, `unit` and `nodes` against a real HTTP server that answers as the API does."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from kwhere.cli.main import run_root
+
+UNIT: dict[str, Any] = {
+    "cluster": "local",
+    "manager": "process",
+    "unit": "root:stress-ng",
+    "run": "root:stress-ng@1795975931",
+    "name": "stress-ng",
+    "user": "root",
+    "project": None,
+    "state": "running",
+    "nodes": ["vm"],
+    "submitted_at": None,
+    "started_at": "2026-11-29T17:00:00Z",
+    "ended_at": None,
+    "allocation": {"cpus": None, "memory_bytes": None, "gpus": {}},
+    "power_watts": 12.5,
+    "cpu_seconds": {"user": 90.0, "system": 10.0},
+    "cpu_efficiency_ratio": None,
+    "memory_peak_bytes": 3 << 20,
+    "gpu_busy_seconds": None,
+    "energy_joules": {"cpu": {"dynamic": 7200.0, "idle": 0.0}, "total": 7200.0},
+    "energy_joules_total": 7200.0,
+    "emissions_grams": None,
+    "emissions": [],
+    "cost": None,
+    "method": "modelled",
+    "quality": ["gap"],
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Two pages of units; one unit; one node; everything else is a problem."""
+
+    def do_GET(self) -> None:
+        """Answer as the API."""
+        url = urlsplit(self.path)
+        query = parse_qs(url.query)
+        if self.headers["Authorization"] != "Bearer secret":
+            self.answer(401, {"title": "Unauthorized", "detail": "a token is needed"})
+        elif url.path == "/api/v1/units" and query.get("user") == ["nobody"]:
+            self.answer(200, {"items": [], "next": None})
+        elif url.path == "/api/v1/units":
+            second = "after" in query
+            name = "root:b" if second else "root:stress-ng"
+            self.answer(200, {"items": [{**UNIT, "unit": name}], "next": None if second else "cursor"})
+        elif url.path == "/api/v1/units/local/process/root%3Astress-ng":
+            self.answer(200, UNIT)
+        elif url.path == "/api/v1/nodes":
+            node = {"cluster": "local", "node": "vm", "state": "up", "power_watts": 61.0, "completeness": 1.0}
+            self.answer(200, {"items": [node], "next": None})
+        else:
+            self.answer(404, {"title": "Not found", "detail": f"{url.path}: not found"})
+
+    def answer(self, status: int, body: object) -> None:
+        """Send one JSON document."""
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """Return the state directory of a server that runs."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    (tmp_path / "url").write_text(f"http://127.0.0.1:{server.server_port}\n")
+    (tmp_path / "token").write_text("secret\n")
+    yield tmp_path
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_units_fit_80_columns(state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert run_root(["units", "--state-dir", str(state)]) == 0
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["process", "root:stress-ng", "root"],
+        ["process", "root:b", "root"],
+    ]
+    assert "12.5" in lines[1]
+    assert "2.00" in lines[1]
+    assert "estimated" in err
+
+
+def test_units_as_json_and_csv(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_root(["units", "--state-dir", str(state), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    run_root(["units", "--state-dir", str(state), "--csv", "-n", "1"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert document["items"][0] == UNIT
+    assert lines[0].startswith("cluster,manager,unit,run,")
+    assert lines[1].startswith("local,process,root:stress-ng,root:stress-ng@1795975931,stress-ng,root,,running,")
+    assert len(lines) == 2
+
+
+def test_an_empty_list_says_so_on_stderr(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["units", "--state-dir", str(state), "-u", "nobody"]) == 0
+
+    assert capsys.readouterr() == ("", "no units match\n")
+
+
+@pytest.mark.parametrize("ident", ["root:stress-ng", "process/root:stress-ng", "local/process/root:stress-ng"])
+def test_a_unit_reads_like_a_job_report(state: Path, capsys: pytest.CaptureFixture[str], ident: str) -> None:
+    assert run_root(["unit", ident, "--state-dir", str(state)]) == 0
+
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "Energy: 2.00 Wh, method modelled" in out
+    assert "CO2e: – (no zone set)" in out
+    assert "gap: part of the time was not measured" in out
+
+
+def test_a_unit_that_is_not_there_is_exit_code_1(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["unit", "slurm/7", "--state-dir", str(state), "-M", "x"]) == 1
+    assert run_root(["unit", "nowhere", "--state-dir", str(state)]) == 1
+
+    assert "not found" in capsys.readouterr().err
+
+
+def test_nodes(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["nodes", "list", "--state-dir", str(state)]) == 0
+
+    assert capsys.readouterr().out.splitlines()[1].split() == ["local", "vm", "up", "61.0", "100.0", "%"]
+
+
+def test_a_wrong_token_is_not_permitted(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (state / "token").write_text("wrong")
+
+    assert run_root(["units", "--state-dir", str(state)]) == 1
+    assert "not permitted: a token is needed" in capsys.readouterr().err
+
+
+def test_no_server_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "url").write_text("http://127.0.0.1:9")
+
+    assert run_root(["units", "--state-dir", str(tmp_path)]) == 1
+    assert "start it with `kwhere up`" in capsys.readouterr().err
+
+
+def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["units", "--token-file", str(tmp_path / "none")]) == 1
+    assert "none: cannot be read" in capsys.readouterr().err
