@@ -1,0 +1,114 @@
+"""Many rows in one statement: what SQLAlchemy would say, without its cost per row.
+
+SQLite takes the rows one by one through a prepared statement; PostgreSQL takes columns as arrays and unnests them.
+Statements are built from the schema's own names and closed sets of merge rules, never from data.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
+
+from sqlalchemy import BigInteger, Boolean, Connection, Double, Integer, LargeBinary, Table
+from sqlalchemy.types import TypeEngine
+
+from kwhere.database.engine import POSTGRESQL
+
+Row = tuple[object, ...]
+
+
+class Merge(Enum):
+    """What becomes of a column of a row that exists. `{old}` and `{new}` stand for the two values."""
+
+    ADD = "coalesce({old} + {new}, {old}, {new})"
+    LARGER = "CASE WHEN {old} IS NULL OR {new} > {old} THEN {new} ELSE {old} END"
+    SMALLER = "CASE WHEN {old} IS NULL OR {new} < {old} THEN {new} ELSE {old} END"
+    BITS = "{old} | {new}"
+    NEW = "{new}"
+    KEEP = "{old}"
+    UNLESS_NULL = "coalesce({new}, {old})"
+    COUNT_UP = "{old} + 1"
+
+
+def upsert(
+    connection: Connection, table: Table, key: Sequence[str], merges: Mapping[str, Merge], rows: Sequence[Row]
+) -> None:
+    """Insert `rows` (values of `key`, then of `merges`, in order), merging into those that exist; keys are distinct."""
+    if not rows:
+        return
+    columns = (*key, *merges)
+    rules = tuple((name, merge.value) for name, merge in merges.items() if merge is not Merge.KEEP)
+    target = f"INSERT INTO {table.name} ({', '.join(columns)}) "
+    _run(connection, target, _conflict(table.name, tuple(key), rules), table, columns, rows)
+
+
+def insert(connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Insert `rows`."""
+    if rows:
+        _run(connection, f"INSERT INTO {table.name} ({', '.join(columns)}) ", "", table, tuple(columns), rows)
+
+
+def update(
+    connection: Connection,
+    table: Table,
+    columns: Sequence[str],
+    assignments: Mapping[str, str],
+    where: str,
+    rows: Sequence[Row],
+    types: Mapping[str, TypeEngine[object]] | None = None,
+) -> None:
+    """Update by `rows` of `columns`, known as `v.<column>` in `assignments` (column: expression) and in `where`."""
+    if not rows:
+        return
+    changes = ", ".join(f"{name} = {value}" for name, value in assignments.items())
+    head = f"UPDATE {table.name} SET {changes} FROM "  # noqa: S608 - names of the schema
+    kinds = _types(table, tuple(columns), types)
+    if connection.dialect.name == POSTGRESQL:
+        arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
+        statement = f"{head} unnest({arrays}) AS v ({', '.join(columns)}) WHERE {where}"
+        connection.exec_driver_sql(statement, _transposed(rows))
+        return
+    values = ", ".join(f"? AS {name}" for name in columns)
+    connection.exec_driver_sql(f"{head} (SELECT {values}) AS v WHERE {where}", list(rows))
+
+
+def _run(
+    connection: Connection, target: str, conflict: str, table: Table, columns: tuple[str, ...], rows: Sequence[Row]
+) -> None:
+    if connection.dialect.name == POSTGRESQL:
+        arrays = ", ".join(f"%s::{kind}[]" for kind in _types(table, columns, None))
+        source = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - names of types
+        connection.exec_driver_sql(target + source + conflict, _transposed(rows))
+        return
+    marks = ", ".join("?" * len(columns))
+    connection.exec_driver_sql(f"{target}VALUES ({marks}){conflict}", list(rows))
+
+
+def _transposed(rows: Sequence[Row]) -> tuple[object, ...]:
+    return tuple(list(values) for values in zip(*rows, strict=True))
+
+
+@lru_cache(maxsize=64)
+def _conflict(table: str, key: tuple[str, ...], rules: tuple[tuple[str, str], ...]) -> str:
+    if not rules:
+        return f" ON CONFLICT ({', '.join(key)}) DO NOTHING"
+    changes = ", ".join(
+        f"{name} = {rule.format(old=f'{table}.{name}', new=f'excluded.{name}')}" for name, rule in rules
+    )
+    return f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+
+
+def _types(table: Table, columns: tuple[str, ...], types: Mapping[str, TypeEngine[object]] | None) -> tuple[str, ...]:
+    own = types or {}
+    return tuple(_array_type(own[name] if name in own else table.c[name].type) for name in columns)
+
+
+def _array_type(kind: TypeEngine[object]) -> str:
+    if isinstance(kind, Boolean):
+        return "boolean"
+    if isinstance(kind, BigInteger | Integer):
+        return "bigint"
+    if isinstance(kind, Double):
+        return "double precision"
+    if isinstance(kind, LargeBinary):
+        return "bytea"
+    return "text"

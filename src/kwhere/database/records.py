@@ -1,0 +1,389 @@
+"""What the read side returns: frozen records, energy in integer microjoules, power in microwatts, times in UTC."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from kwhere.core.terms import Component, EntryKind, Flag, Method
+from kwhere.core.timespan import Span
+
+
+class NodeState(StrEnum):
+    """Whether a node's account is coming in."""
+
+    UP = "up"
+    LATE = "late"
+    LOST = "lost"
+    RETIRED = "retired"
+
+
+class UnitSort(StrEnum):
+    """What a list of units can be sorted by; every one is a stored figure."""
+
+    ENERGY_JOULES = "energy_joules"
+    POWER_WATTS = "power_watts"
+    CPU_SECONDS = "cpu_seconds"
+    GPU_BUSY_SECONDS = "gpu_busy_seconds"
+    STARTED_AT = "started_at"
+    ENDED_AT = "ended_at"
+
+
+class UsageBy(StrEnum):
+    """What usage is summed by."""
+
+    USER = "user"
+    PROJECT = "project"
+    MANAGER = "manager"
+    CLUSTER = "cluster"
+    NODE = "node"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitQuery:
+    """A page of units. `after` is the opaque cursor of the page before; `state` is `running` or `ended`."""
+
+    cluster: str | None = None
+    manager: str | None = None
+    user: str | None = None
+    project: str | None = None
+    state: str | None = None
+    node: str | None = None
+    span: Span | None = None
+    """Only units that lived within it."""
+    q: str | None = None
+    """Part of a unit's id, name, user or project; case does not matter."""
+    sort: UnitSort = UnitSort.ENERGY_JOULES
+    descending: bool = True
+    limit: int = 50
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnergy:
+    """Microjoules of one component; None where nobody measured that part."""
+
+    dynamic_uj: int | None
+    idle_uj: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One run of a unit on one node: the label values of its series, and what it used there."""
+
+    node: str
+    run: str
+    started_at: datetime
+    ended_at: datetime | None
+    energy_uj: Mapping[Component, PartEnergy]
+    energy_total_uj: int
+    power_uw: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentMethod:
+    """How a component's figures came about."""
+
+    component: Component
+    method: Method
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEmissions:
+    """Grams of CO2e by one source of factors; `quality` is the worst of the factors used."""
+
+    provider: str
+    zone: str
+    basis: str
+    scope: str
+    system: str
+    quality: str
+    grams: float
+    reporting: bool
+    """Of the site's reporting provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRecord:
+    """A unit as a person sees it, with lifetime totals."""
+
+    cluster: str
+    manager: str
+    unit: str
+    run: str
+    name: str | None
+    user: str | None
+    project: str | None
+    state: str
+    nodes: tuple[str, ...]
+    submitted_at: datetime | None
+    started_at: datetime
+    ended_at: datetime | None
+    cpus_allocated: float | None
+    """Mean CPUs allocated over its life."""
+    memory_allocated_bytes: int | None
+    gpus_allocated: Mapping[str, float]
+    power_uw: int | None
+    """Mean over the newest closed slot; None after three slots without one."""
+    cpu_user_ns: int | None
+    cpu_system_ns: int | None
+    cpu_efficiency_ratio: float | None
+    """CPU time used of CPU time allocated."""
+    memory_peak_bytes: int | None
+    gpu_busy_ns: int | None
+    io_read_bytes: int | None
+    io_write_bytes: int | None
+    network_receive_bytes: int | None
+    network_transmit_bytes: int | None
+    throttled_ns: int | None
+    energy_uj: Mapping[Component, PartEnergy]
+    """Only components that were measured."""
+    energy_total_uj: int
+    emissions_grams: float | None
+    """By the reporting source; None without a zone."""
+    emissions: tuple[UnitEmissions, ...]
+    method: Method | None
+    """Of its largest component."""
+    quality: frozenset[Flag]
+    labels: Mapping[str, str]
+    node_runs: tuple[NodeRun, ...]
+    methods: tuple[ComponentMethod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPage:
+    """One page of a list; `next` is None on the last."""
+
+    items: tuple[UnitRecord, ...]
+    next: str | None
+    span: Span | None
+    completeness_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPower:
+    """Energy of one unit in one bucket, over all its nodes."""
+
+    span: Span
+    energy_uj: Mapping[Component, PartEnergy]
+    energy_total_uj: int
+    cpu_ns: int | None
+    cpu_allocated_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """A sum within a span. `cluster` is None in sums over clusters (day, manager over all)."""
+
+    key: str | None
+    """User, project, manager, cluster, node or ISO date; None: what belongs to no account (`kind` says which)."""
+    cluster: str | None
+    kind: EntryKind
+    """`unit` for accounts; `system` and `unallocated` are rows of their own."""
+    units: int
+    """Distinct units with usage in the span."""
+    energy_uj: Mapping[Component, PartEnergy]
+    energy_total_uj: int
+    cpu_ns: int | None
+    cpu_allocated_ns: int | None
+    gpu_busy_ns: int | None
+    emissions_grams: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Rows by largest energy first (days: in order). `span` is the one asked for, widened to whole buckets."""
+
+    by: UsageBy
+    span: Span
+    rows: tuple[UsageRow, ...]
+    completeness_ratio: float | None
+    measured_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRecord:
+    """A user or project of a cluster."""
+
+    cluster: str
+    name: str
+    units: int
+    units_running: int
+    energy_total_uj: int
+    emissions_grams: float | None
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """A cluster and its totals."""
+
+    cluster: str
+    nodes: int
+    nodes_by_state: Mapping[NodeState, int]
+    units_running: int
+    power_uw: int | None
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node's account: how complete, how fresh, how measured."""
+
+    cluster: str
+    node: str
+    state: NodeState
+    power_uw: int | None
+    """Mean over the newest slot; None unless up."""
+    completeness_ratio: float | None
+    """Node-seconds accounted of those expected, over the last 24 h."""
+    lag_seconds: float | None
+    """Now less the end of the newest slot."""
+    newest_slot_at: datetime | None
+    first_slot_at: datetime | None
+    last_pull_at: datetime | None
+    last_error: str | None
+    stopped: str | None
+    """Why its journal is no longer taken in; None while it is."""
+    clock_offset_seconds: float | None
+    cpus: int | None
+    version: str | None
+    idle_policy: str | None
+    parent: str | None
+    units_running: int
+    methods: tuple[ComponentMethod, ...]
+    measured_ratio: float | None
+    """Energy whose method is not modelled, of all, over the last 24 h."""
+    lost_records: int
+    quarantined_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentBalance:
+    """One component in one slot, microjoules; residual = node - units - system - unallocated."""
+
+    component: Component
+    node_uj: int
+    units_dynamic_uj: int
+    units_idle_uj: int
+    system_uj: int
+    unallocated_uj: int
+    residual_uj: int
+    span_ns: int
+    method: Method
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceSlot:
+    """A slot's balance; totals are sums over components."""
+
+    span: Span
+    node_uj: int
+    units_uj: int
+    system_uj: int
+    unallocated_uj: int
+    residual_uj: int
+    components: tuple[ComponentBalance, ...]
+    flags: frozenset[Flag]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentShares:
+    """Energy of one component by whom it went to, microjoules."""
+
+    units_dynamic_uj: int
+    units_idle_uj: int
+    system_uj: int
+    unallocated_uj: int
+
+    @property
+    def total_uj(self) -> int:
+        """Return the sum of the four."""
+        return self.units_dynamic_uj + self.units_idle_uj + self.system_uj + self.unallocated_uj
+
+
+@dataclass(frozen=True, slots=True)
+class PowerPoint:
+    """Energy within one bucket of a chart; mean power = energy / `accounted_seconds` per node.
+
+    `node_seconds` is how much of the nodes' time was accounted in it; `power_uw` is that of all nodes that reported.
+    """
+
+    span: Span
+    components: Mapping[Component, ComponentShares]
+    node_seconds: float
+
+    @property
+    def energy_uj(self) -> int:
+        """Return the sum over components."""
+        return sum(shares.total_uj for shares in self.components.values())
+
+
+@dataclass(frozen=True, slots=True)
+class FactorRecord:
+    """A factor of the time series, with its provenance."""
+
+    provider: str
+    zone: str
+    basis: str
+    scope: str
+    system: str
+    quality: str
+    span: Span
+    grams_per_kwh: float
+    published_at: datetime
+    source: str
+    reporting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The first screen in figures."""
+
+    at: datetime
+    power_uw: int | None
+    """Of all nodes that are up, newest slots; None if none is."""
+    power_now: Mapping[Component, ComponentShares]
+    """Newest slots' mean power, as microwatts in the `_uj` fields (microjoules per second)."""
+    today: Span
+    """From the site's midnight to now."""
+    energy_today_uj: int
+    emissions_today_grams: float | None
+    measured_ratio: float | None
+    """Today's energy whose method is not modelled, of all."""
+    completeness_ratio: float | None
+    """Today's node-seconds accounted of those expected."""
+    nodes_by_state: Mapping[NodeState, int]
+    units_running: int
+    top_units: tuple[UnitRecord, ...]
+    """By power now."""
+    methods: tuple[ComponentMethod, ...]
+    residual_uj: int
+    """Sum over today's slots of |residual|: 0 where the books balance."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseHealth:
+    """Whether the account is in order."""
+
+    revision: str
+    dialect: str
+    nodes_by_state: Mapping[NodeState, int]
+    stopped_journals: int
+    quarantined_slots: int
+    lost_records: int
+    oldest_touched_hour_at: datetime | None
+    """Oldest hour that waits for a rollup; None if all are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteChoice:
+    """What was chosen on the page, or proposed."""
+
+    zone: str | None = None
+    zone_proposed: bool = False
+    """Proposed from the system's time zone and not yet confirmed by a person."""
+    labels: Mapping[str, str] = field(default_factory=dict)
