@@ -13,6 +13,7 @@ from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Control, Entry, S
 LARGEST_INTEGER = 2**63 - 1
 """Every store behind the wire keeps signed 64-bit integers."""
 
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _CURSOR = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):(0|[1-9][0-9]{0,17})")
 
 
@@ -57,9 +58,7 @@ def parse_cursor(text: str) -> Cursor:
 
 def clean_text(text: str) -> str:
     """Return `text` as every store can hold it: undecodable bytes and NUL become U+FFFD."""
-    if "\0" in text or not text.isascii():
-        return text.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    return text
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _canonical(record: dict[str, object]) -> bytes:
