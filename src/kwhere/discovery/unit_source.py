@@ -26,6 +26,12 @@ class TrackedUnit:
     """Seen by its creation event: its first reading counts from 0."""
     first_seen_ns: int
     """Boot-time clock."""
+    counts_from_ns: int | None = None
+    """Boot time since which its reading counts from 0; set with `from_creation`."""
+    ended_ns: int | None = None
+    """Boot time at which it was seen to be gone; set in `StepReading.ended`."""
+    uid: int | None = None
+    """Kernel uid of its owner, where known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class ParentReading:
     reading: CpuReading
     unit: UnitKey | None
     """Set where the parent is itself a unit."""
+    mixed: bool = False
+    """Whether other work than its units' runs in it, e.g. in the root: what ended units left cannot be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class StepReading:
     """What a source found in one step, children read before parents."""
 
     cpu: Mapping[UnitKey, CpuReading]
-    """Of every live unit, cumulative, inner units included."""
+    """Of every live unit, cumulative, inner units included; of ended ones too where a last reading was there."""
     parents: Sequence[ParentReading] = field(default=())
     started: Sequence[TrackedUnit] = field(default=())
     ended: Sequence[TrackedUnit] = field(default=())

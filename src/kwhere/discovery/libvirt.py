@@ -1,0 +1,116 @@
+"""Virtual machines: libvirt with and without systemd, Proxmox, and QEMU's own command line."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kwhere.discovery.match import Match, join, unit_id
+
+MANAGER = "libvirt"
+
+_ESCAPE = re.compile(r"(?:\\x[0-9a-fA-F]{2})+")
+_MACHINE = re.compile(r"(?:qemu|kvm|xen|lxc|ch|bhyve)-(?P<id>[0-9]{1,10})-(?P<name>.+)", re.DOTALL)
+_PLAIN = re.compile(r"(?:(?:qemu|lxc)-(?P<id>[0-9]{1,10})-)?(?P<name>.+)\.libvirt-(?:qemu|lxc)", re.DOTALL)
+_PROXMOX = re.compile(r"(?P<id>[0-9]{1,10})\.scope")
+_EMULATOR = re.compile(r"qemu-kvm|kvm|qemu-system-.+|qemu")
+_COMMA = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualMachine:
+    """What QEMU's command line says of its guest."""
+
+    uuid: str | None
+    name: str | None
+    vm_id: int | None = None
+
+
+def match(segments: Sequence[str]) -> Match | None:
+    """Return the VM that owns the path; emulator and vcpu directories belong to it. Its id here is its name."""
+    for index in range(len(segments) - 1, -1, -1):
+        found = _machine_at(segments, index)
+        if found is not None:
+            return found
+    return None
+
+
+def unescape(text: str) -> str:
+    r"""Return a systemd unit name with `\xNN` undone; bytes that are not UTF-8 become surrogates."""
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[0].replace("\\x", "")).decode(errors="surrogateescape"), text)
+
+
+def read_command(arguments: Sequence[str]) -> VirtualMachine | None:
+    """Return the guest of a QEMU command line, None for any other command."""
+    if not arguments or _EMULATOR.fullmatch(arguments[0].rpartition("/")[2]) is None:
+        return None
+    uuid: str | None = None
+    name: str | None = None
+    vm_id: int | None = None
+    for option, value in pairwise(arguments):
+        match "-" + option.lstrip("-"):
+            case "-name":
+                name = _option(value, "guest", bare=True)
+            case "-uuid":
+                uuid = value.lower()
+            case "-smbios" if uuid is None:
+                found = _option(value, "uuid", bare=False)
+                uuid = found.lower() if found else None
+            case "-id" if value.isascii() and value.isdigit():
+                vm_id = int(value)
+    return VirtualMachine(uuid, name, vm_id) if uuid or name else None
+
+
+def _machine_at(segments: Sequence[str], index: int) -> Match | None:
+    name = segments[index]
+    above = segments[index - 1] if index else ""
+    if name.endswith(".scope"):
+        if name.startswith("machine-"):
+            return _vm(segments, index, _MACHINE.fullmatch(unescape(name[8:-6])))
+        return _proxmox(segments, index) if above in ("qemu.slice", "qemu") else None
+    if above in ("machine", "machine.slice") and not name.endswith((".libvirt-qemu", ".libvirt-lxc")):
+        return _vm(segments, index, _MACHINE.fullmatch(name))
+    if above == "qemu" and index >= 2 and segments[index - 2] == "libvirt":  # before libvirt 1.0.5
+        return _vm(segments, index, re.fullmatch(r"(?P<id>)(?P<name>.+)", name, re.DOTALL))
+    return _vm(segments, index, _PLAIN.fullmatch(name))
+
+
+def _vm(segments: Sequence[str], index: int, found: re.Match[str] | None) -> Match | None:
+    if found is None:
+        return None
+    return Match(
+        manager=MANAGER,
+        unit=unit_id(found["name"]),
+        path=join(segments),
+        top=join(segments[: index + 1]),
+        anchor=join(segments[:index]),
+        name=found["name"],
+        provisional=True,
+        vm_id=int(found["id"]) if found["id"] else None,
+    )
+
+
+def _proxmox(segments: Sequence[str], index: int) -> Match | None:
+    found = _PROXMOX.fullmatch(segments[index])
+    if found is None:
+        return None
+    return Match(
+        manager=MANAGER,
+        unit=found["id"],
+        path=join(segments),
+        top=join(segments[: index + 1]),
+        anchor=join(segments[:index]),
+        provisional=True,
+        vm_id=int(found["id"]),
+    )
+
+
+def _option(value: str, key: str, *, bare: bool) -> str | None:
+    """Return `key` of `a=b,c=d`; `,,` is a comma in a value. With `bare` a first word without `=` counts too."""
+    for position, part in enumerate(value.replace(",,", _COMMA).split(",")):
+        word, equals, rest = part.partition("=")
+        if equals and word == key:
+            return rest.replace(_COMMA, ",")
+        if bare and not equals and position == 0:
+            return part.replace(_COMMA, ",")
+    return None

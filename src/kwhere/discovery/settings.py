@@ -1,0 +1,100 @@
+"""Settings of finding units (`units.…`)."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from kwhere.core.unit import UnitKey
+
+MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "lxc", "run", "systemd", "session", "process")
+
+
+class ProcessMode(StrEnum):
+    """Whether processes that no cgroup unit owns become units, grouped by user and command."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class SiteRule(BaseModel):
+    """A site's own way of naming cgroups, tried before every built-in rule."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    manager: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="Manager label of the units found, lower case.")
+    pattern: str = Field(
+        description="Regular expression searched for in the cgroup path; group `unit` is the id; `host`, `name`, `user`"
+        " and `uid` are optional groups."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            compiled = re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(f"pattern {self.pattern!r}: not a regular expression: {error}") from error
+        unknown = set(compiled.groupindex) - {"unit", "host", "name", "user", "uid"}
+        if "unit" not in compiled.groupindex or unknown:
+            raise ValueError(
+                f"pattern {self.pattern!r}: expected a group `unit` and none but host, name, user, uid;"
+                f" found {', '.join(sorted(compiled.groupindex)) or 'none'}"
+            )
+        return self
+
+
+class UnitsSettings(BaseModel):
+    """How units are found on this node."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    managers: tuple[str, ...] | None = Field(
+        default=None,
+        description="Managers whose units are shown one by one. Default: all, but systemd services and login sessions"
+        " fold into one unit `services` where slurmd, kubelet, libvirtd or OAR is found.",
+    )
+    processes: ProcessMode = Field(
+        default=ProcessMode.AUTO,
+        description="Process groups by user and command for processes outside every cgroup unit: auto (where most"
+        " processes lie in the root cgroup), on, off.",
+    )
+    site_rules: tuple[SiteRule, ...] = Field(default=(), description="A site's own rules, tried first, in order.")
+    rescan_seconds: float = Field(
+        default=60.0, ge=1, le=3600, description="Seconds between full scans of the cgroup tree, a net under events."
+    )
+    max_watches: int = Field(
+        default=20_000, ge=0, description="Directories watched for new units at most; the rest waits for the scan."
+    )
+    oar_prefix: str = Field(
+        default="oar", pattern=r"^[^/]+$", description="OAR's CPUSET_PATH without its slash (a directory name)."
+    )
+    oar_env_dirs: tuple[Path, ...] = Field(
+        default=(Path("/var/lib/oar"), Path("/tmp/oar_runtime")),  # noqa: S108 - OAR's own default
+        description="Directories where OAR keeps USER_JOB.env of running jobs.",
+    )
+    libvirt_xml_dirs: tuple[Path, ...] = Field(
+        default=(Path("/run/libvirt/qemu"), Path("/etc/libvirt/qemu")),
+        description="Directories of libvirt domain XML, tried in order.",
+    )
+    pod_log_dir: Path = Field(
+        default=Path("/var/log/pods"), description="Directory whose NAMESPACE_NAME_UID entries name the node's pods."
+    )
+    docker_dirs: tuple[Path, ...] = Field(
+        default=(Path("/var/lib/docker"),), description="Data roots of Docker, read for container names (root only)."
+    )
+    podman_dirs: tuple[Path, ...] = Field(
+        default=(Path("/var/lib/containers/storage"),),
+        description="Storage roots of Podman, read for container names.",
+    )
+
+    def shows(self, manager: str) -> bool:
+        """Return whether units of `manager` were asked for by name."""
+        return self.managers is None or manager in self.managers
+
+
+def services_key(run: str) -> UnitKey:
+    """Return the key of the unit that services and sessions fold into."""
+    return UnitKey("systemd", "services", run)
