@@ -8,6 +8,7 @@ import errno
 import os
 import resource
 import threading
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,11 @@ def raise_descriptor_limit() -> int:
         except (OSError, ValueError):  # the hard limit may lie above what the kernel grants: stay with what we have
             return soft
     return hard
+
+
+def path_number(area_path: str) -> int:
+    """Return a number for a path that is the same on every machine."""
+    return zlib.crc32("/".join(part for part in area_path.split("/") if part).encode(errors="surrogateescape"))
 
 
 def failure(error: OSError, path: Path) -> Unavailable | SourceError:
@@ -155,20 +161,33 @@ class HostFS:
     def scan_dir(self, area_path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory with their inodes, by name."""
         path = self.path(area_path)
+        numbered = self._numbered_by_path(area_path)
         try:
             with os.scandir(path) as entries:
-                found = [DirectoryEntry(e.name, e.inode(), e.is_dir(follow_symlinks=False)) for e in entries]
+                found = [
+                    DirectoryEntry(
+                        entry.name,
+                        path_number(f"{area_path}/{entry.name}") if numbered else entry.inode(),
+                        entry.is_dir(follow_symlinks=False),
+                    )
+                    for entry in entries
+                ]
         except OSError as error:
             raise failure(error, path) from error
         return sorted(found, key=lambda entry: entry.name)
 
     def inode(self, area_path: str) -> int:
-        """Return the inode of a file or directory."""
+        """Return the inode of a file or directory; of one recorded at two moments, a number that both share."""
         path = self.path(area_path)
         try:
-            return path.stat().st_ino
+            found = path.stat().st_ino
         except OSError as error:
             raise failure(error, path) from error
+        return path_number(area_path) if self._numbered_by_path(area_path) else found
+
+    def _numbered_by_path(self, area_path: str) -> bool:
+        """Return whether the files are copies of two moments: the copies of one file differ in their inodes."""
+        return self._two_moments[area_path.partition("/")[0]]
 
     def read_link(self, area_path: str) -> str:
         """Return where a symbolic link points, as written (e.g. `proc/42/ns/net` → `net:[4026531840]`)."""
