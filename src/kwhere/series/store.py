@@ -9,7 +9,10 @@ from kwhere.core.timespan import Span
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A bare selector: a metric name and exact label values (`cluster` and `node` among them)."""
+    """A bare selector: a metric name and exact label values (`cluster` and `node` among them).
+
+    An empty value matches series without that label.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -37,8 +40,16 @@ class ScrapedSample:
 class SeriesStore(Protocol):
     """Any Prometheus-compatible store, or the embedded one. Synchronous; called through a worker thread."""
 
+    @property
+    def scrape_seconds(self) -> float:
+        """Return the usual distance between two samples of a series, in seconds."""
+        ...
+
     def select(self, selector: Selector, span: Span, step_seconds: float) -> Sequence[RawSeries]:
-        """Return, per series, at most one raw sample per step (the last in it). Raises Unavailable or SourceError."""
+        """Return, per series, at most one raw sample per step (the last in it), ordered by labels.
+
+        Steps are (k·step, (k+1)·step] of the Unix epoch. Raises Unavailable or SourceError.
+        """
         ...
 
     def close(self) -> None:
