@@ -1,10 +1,11 @@
 """The seam between a source of energy readings and everything that uses them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.kernel.hostfs import HostFS
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -16,6 +17,9 @@ class Domain:
 
     def __str__(self) -> str:
         return f"{self.kind}[{self.index}]" if self.index else str(self.kind)
+
+
+PLATFORM = Domain(DomainKind.PLATFORM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,9 @@ class Reading:
     counter_uj: int | None = None
     power_uw: int | None = None
     range_uj: int | None = None
-    """Modulus of the counter: `max_energy_range_uj` + one hardware unit; None: never wraps, a decrease is a reset."""
+    """`max_energy_range_uj` as the kernel says it; None: the counter never wraps, a decrease is a reset."""
     p_max_uw: int | None = None
-    """Largest plausible power of this zone; None: the domain's default."""
+    """Largest plausible power of this zone; None: the domain's (`Meter.p_max_uw`)."""
     device_time: bool = False
     """Whether `time_ns` is the device's own: then only a newer one is fresh."""
 
@@ -44,18 +48,46 @@ class Meter(Protocol):
     """One energy source. Built by its module's `plugin`, which raises Unavailable where there is nothing to read."""
 
     source: str
-    """The label value: powercap, hwmon, model, …"""
+    """The label value: powercap, psys, hwmon_energy, hwmon_power, model, …"""
     method: Method
     domains: tuple[Domain, ...]
     covers: frozenset[Component]
     """Components that lie inside a platform domain of this meter; empty for others."""
     refresh_seconds: float
     """How often the source has a new value; 0 = at every read. Hold time of power readings is three of these."""
+    needs_proof: bool
+    """Whether its platform is believed only once a first span shows at least the sum of the packages (psys)."""
 
     def read(self, now_ns: int) -> Sequence[Reading]:
         """Return what every readable zone says now. Raises Unavailable or SourceError; one bad zone is left out."""
         ...
 
+    def p_max_uw(self, domain: Domain) -> int:
+        """Return the largest plausible power of a domain, microwatts; for `platform` what lies beside components."""
+        ...
+
     def close(self) -> None:
         """Give back file descriptors."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MeterContext:
+    """What a meter may be built from."""
+
+    fs: HostFS
+    socket_of_cpu: Mapping[int, str]
+    """Online CPUs and the label of the socket each sits on."""
+    cpu_vendor: str | None
+    cpu_model: str | None
+    memory_bytes: int | None
+    busy_ns: Callable[[], Mapping[int, int]]
+    """Cumulative busy nanoseconds by CPU, as the step under way has already read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What a meter's module ends with. `build` raises Unavailable where there is nothing to read, and says why."""
+
+    source: str
+    build: Callable[[MeterContext], Meter]

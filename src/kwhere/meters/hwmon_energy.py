@@ -1,0 +1,14 @@
+"""hwmon energy counters: amd_energy, IBM's machines."""
+
+from kwhere.core.terms import Method
+from kwhere.kernel.hwmon import find_energy_sensors
+from kwhere.meters.hwmon import HwmonMeter, build_hwmon
+from kwhere.meters.meter import MeterContext, Plugin
+
+
+def build(context: MeterContext) -> HwmonMeter:
+    """Return the meter of energy counters. Raises Unavailable: absent, permission, unsupported."""
+    return build_hwmon(context.fs, "hwmon_energy", Method.COUNTER, find_energy_sensors)
+
+
+plugin = Plugin("hwmon_energy", build)

@@ -1,0 +1,88 @@
+"""Every meter of this host: built-in ones are found by walking the package, then ranked per component."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import kwhere.meters
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.terms import Component, DomainKind
+from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
+
+PLATFORM_ORDER = ("cray", "hwmon_energy", "bmc", "hwmon_power", "psys")
+"""Whose platform is believed first; an unknown source comes last."""
+COMPONENT_ORDER = ("powercap", "hwmon_energy", "hwmon_power", "model")
+_COMPONENT_OF = {
+    DomainKind.CPU: Component.CPU,
+    DomainKind.DRAM: Component.DRAM,
+    DomainKind.GPU: Component.GPU,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """Whether a source can be read, and why not: one row of `kwhere_energy_source_up` and of `doctor`."""
+
+    source: str
+    up: bool
+    reason: str = ""
+    """One word, empty while up."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """All meters that work, and which of them speak for the node."""
+
+    meters: tuple[Meter, ...]
+    sources: tuple[SourceStatus, ...]
+    by_component: Mapping[Component, Meter]
+    """The one meter of each component; the model only where nothing measures the CPUs."""
+    platforms: tuple[Meter, ...]
+    """Meters with a platform domain, best first; the first that works at start is kept."""
+
+
+def plugins() -> Iterator[Plugin]:
+    """Yield the plugin of every module of this package that has one, by name."""
+    for module in sorted(pkgutil.iter_modules(kwhere.meters.__path__), key=lambda found: found.name):
+        plugin = getattr(importlib.import_module(f"kwhere.meters.{module.name}"), "plugin", None)
+        if isinstance(plugin, Plugin):
+            yield plugin
+
+
+def build_meters(context: MeterContext, candidates: Sequence[Plugin] | None = None) -> Meters:
+    """Return the meters of this host; a source that cannot be read is a status, never an error."""
+    meters: list[Meter] = []
+    sources: list[SourceStatus] = []
+    for plugin in plugins() if candidates is None else candidates:
+        try:
+            meters.append(plugin.build(context))
+        except Unavailable as error:
+            sources.append(SourceStatus(plugin.source, up=False, reason=error.reason, detail=str(error)))
+        except SourceError as error:
+            sources.append(SourceStatus(plugin.source, up=False, reason="nonsense", detail=str(error)))
+        else:
+            sources.append(SourceStatus(plugin.source, up=True))
+    return Meters(
+        meters=tuple(meters),
+        sources=tuple(sources),
+        by_component=_by_component(meters),
+        platforms=tuple(
+            sorted((meter for meter in meters if PLATFORM in meter.domains), key=lambda m: _rank(PLATFORM_ORDER, m))
+        ),
+    )
+
+
+def _by_component(meters: Sequence[Meter]) -> dict[Component, Meter]:
+    chosen: dict[Component, Meter] = {}
+    for meter in sorted(meters, key=lambda meter: _rank(COMPONENT_ORDER, meter)):
+        if meter.source == "model" and Component.CPU in chosen:
+            continue  # beside measured CPUs a memory that nothing measures is missing, not guessed
+        for component in {_COMPONENT_OF[d.kind] for d in meter.domains if d.kind in _COMPONENT_OF}:
+            chosen.setdefault(component, meter)
+    return chosen
+
+
+def _rank(order: Sequence[str], meter: Meter) -> tuple[int, str]:
+    return (order.index(meter.source) if meter.source in order else len(order)), meter.source
