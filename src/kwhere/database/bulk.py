@@ -54,28 +54,32 @@ def update(
     assignments: Mapping[str, str],
     where: str,
     rows: Sequence[Row],
-    types: Mapping[str, TypeEngine[object]] | None = None,
+    join: str = "",
 ) -> None:
-    """Update by `rows` of `columns`, known as `v.<column>` in `assignments` (column: expression) and in `where`."""
+    """Update by `rows` of `columns`, known as `v.<column>` in `assignments` (column: expression) and in `where`.
+
+    `join` is put behind the rows. A column's type is that of the table's of that name, else 64-bit integer. Each row
+    of the table is met by at most one of `rows`.
+    """
     if not rows:
         return
     changes = ", ".join(f"{name} = {value}" for name, value in assignments.items())
     head = f"UPDATE {table.name} SET {changes} FROM "  # noqa: S608 - names of the schema
-    kinds = _types(table, tuple(columns), types)
+    kinds = _types(table, tuple(columns))
     if connection.dialect.name == POSTGRESQL:
         arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
-        statement = f"{head} unnest({arrays}) AS v ({', '.join(columns)}) WHERE {where}"
+        statement = f"{head} unnest({arrays}) AS v ({', '.join(columns)}){join} WHERE {where}"
         connection.exec_driver_sql(statement, _transposed(rows))
         return
     values = ", ".join(f"? AS {name}" for name in columns)
-    connection.exec_driver_sql(f"{head} (SELECT {values}) AS v WHERE {where}", list(rows))
+    connection.exec_driver_sql(f"{head} (SELECT {values}) AS v{join} WHERE {where}", list(rows))
 
 
 def _run(
     connection: Connection, target: str, conflict: str, table: Table, columns: tuple[str, ...], rows: Sequence[Row]
 ) -> None:
     if connection.dialect.name == POSTGRESQL:
-        arrays = ", ".join(f"%s::{kind}[]" for kind in _types(table, columns, None))
+        arrays = ", ".join(f"%s::{kind}[]" for kind in _types(table, columns))
         source = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - names of types
         connection.exec_driver_sql(target + source + conflict, _transposed(rows))
         return
@@ -97,9 +101,8 @@ def _conflict(table: str, key: tuple[str, ...], rules: tuple[tuple[str, str], ..
     return f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 
 
-def _types(table: Table, columns: tuple[str, ...], types: Mapping[str, TypeEngine[object]] | None) -> tuple[str, ...]:
-    own = types or {}
-    return tuple(_array_type(own[name] if name in own else table.c[name].type) for name in columns)
+def _types(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_array_type(table.c[name].type) if name in table.c else "bigint" for name in columns)
 
 
 def _array_type(kind: TypeEngine[object]) -> str:

@@ -387,3 +387,19 @@ class SiteChoice:
     zone_proposed: bool = False
     """Proposed from the system's time zone and not yet confirmed by a person."""
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPage:
+    """One page of users or projects; `next` is None on the last."""
+
+    items: tuple[AccountRecord, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """One page of nodes; `next` is None on the last."""
+
+    items: tuple[NodeRecord, ...]
+    next: str | None

@@ -36,7 +36,11 @@ metadata = MetaData(
 
 PEAK_COLUMN = "memory_peak_bytes"
 """The one figure that does not add up: of two, the larger."""
-SUM_COLUMNS: tuple[str, ...] = (*ENERGY_COLUMN_NAMES, *(name for name in NUMBER_COLUMNS if name != PEAK_COLUMN))
+SUM_COLUMNS: tuple[str, ...] = (
+    *ENERGY_COLUMN_NAMES,
+    *(name.replace("_byte_seconds", "_kib_seconds") for name in NUMBER_COLUMNS if name != PEAK_COLUMN),
+)
+"""The ledger's columns; byte-seconds are kept as KiB-seconds: a terabyte held for a year is too many for 64 bits."""
 FIGURE_COLUMNS: tuple[str, ...] = (*SUM_COLUMNS, PEAK_COLUMN)
 SHARE_NAMES: tuple[str, ...] = ("units_dynamic_uj", "units_idle_uj", "system_uj", "unallocated_uj")
 BALANCE_COLUMNS: tuple[str, ...] = tuple(f"{component}_{share}" for component in Component for share in SHARE_NAMES)
@@ -173,7 +177,7 @@ unit_runs = Table(
     Column("power_until_ns", BigInteger),
     Column("flags", Integer, nullable=False, server_default=text("0")),
     *_bigints(FIGURE_COLUMNS),
-    UniqueConstraint("node_id", "kind", "manager", "unit", "run"),
+    UniqueConstraint("node_id", "run", "unit", "manager", "kind"),
 )
 _live = unit_runs.c.ended_ns.is_(None)
 Index("ix_unit_runs_live", unit_runs.c.node_id, sqlite_where=_live, postgresql_where=_live)
@@ -183,9 +187,9 @@ cursors = Table(
     metadata,
     Column("epoch", String(64), primary_key=True),
     Column("node_id", Key, ForeignKey("nodes.id"), nullable=False, index=True),
-    Column("previous_epoch", String(64)),
+    Column("journal", String(64), nullable=False, comment="first epoch we read of the journal it belongs to"),
     Column("seq", BigInteger, nullable=False),
-    Column("digest", String(64), comment="of slot `seq`"),
+    Column("digest", String(64), comment="of slot `seq`; at seq 0 of the epoch before; null: unknown"),
     Column("finished", Boolean, nullable=False, comment="read to its end: a later epoch has begun"),
     Column("target", Text, nullable=False, comment="who serves it"),
     Column("machine_id", String(128), nullable=False),

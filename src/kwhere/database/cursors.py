@@ -1,0 +1,164 @@
+"""How far each agent's journal has been read: one row per epoch, moved only from where it stands."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
+
+from kwhere.core.errors import IntakeRefused
+from kwhere.database import bulk, schema
+from kwhere.ledger.pages import Cursor
+
+_cursors = schema.cursors
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRow:
+    """An epoch as the server has read it."""
+
+    epoch: str
+    node_id: int
+    journal: str
+    seq: int
+    digest: str | None
+    finished: bool
+    target: str
+    machine_id: str
+    boot_id: str
+    first_start_ns: int | None
+    newest_end_ns: int | None
+    stopped: str | None
+
+    @property
+    def cursor(self) -> Cursor:
+        """Return it as the wire's `after`."""
+        return Cursor(self.epoch, self.seq)
+
+
+_COLUMNS = tuple(_cursors.c[name] for name in CursorRow.__slots__)
+
+
+def _row(row: Row[tuple[object, ...]] | None) -> CursorRow | None:
+    return None if row is None else CursorRow(**row._mapping)
+
+
+def find_epoch(connection: Connection, epoch: str) -> CursorRow | None:
+    """Return the row of an epoch."""
+    return _row(connection.execute(select(*_COLUMNS).where(_cursors.c.epoch == epoch)).one_or_none())
+
+
+def find_target(connection: Connection, target: str) -> CursorRow | None:
+    """Return where reading of a target goes on: its newest epoch that is not read to its end."""
+    query = (
+        select(*_COLUMNS)
+        .where(_cursors.c.target == target, _cursors.c.finished.is_(False))
+        .order_by(_cursors.c.opened_ns.desc(), _cursors.c.epoch)
+        .limit(1)
+    )
+    return _row(connection.execute(query).one_or_none())
+
+
+def open_epoch(connection: Connection, row: CursorRow, now_ns: int) -> None:
+    """Insert the row of an epoch. Raises IntakeRefused if another reader was first."""
+    values = {name: getattr(row, name) for name in CursorRow.__slots__}
+    if find_epoch(connection, row.epoch) is not None:
+        raise IntakeRefused(f"epoch {row.epoch}: another reader has opened it")
+    connection.execute(insert(_cursors).values(**values, opened_ns=now_ns))
+
+
+def advance(connection: Connection, row: CursorRow, to_seq: int, digest: str, start_ns: int, end_ns: int) -> None:
+    """Move a cursor from where `row` has it to `to_seq`. Raises IntakeRefused unless that touches one row."""
+    moved = connection.execute(
+        update(_cursors)
+        .where(_cursors.c.epoch == row.epoch, _cursors.c.seq == row.seq)
+        .values(
+            seq=to_seq,
+            digest=digest,
+            first_start_ns=start_ns if row.first_start_ns is None else min(row.first_start_ns, start_ns),
+            newest_end_ns=end_ns if row.newest_end_ns is None else max(row.newest_end_ns, end_ns),
+        )
+    )
+    if moved.rowcount != 1:
+        raise IntakeRefused(f"epoch {row.epoch}: another reader has moved on from slot {row.seq}; nothing was booked")
+
+
+def adopt(connection: Connection, epoch: str, target: str) -> None:
+    """Let another target go on with an epoch: the node has moved."""
+    connection.execute(update(_cursors).where(_cursors.c.epoch == epoch).values(target=target))
+
+
+def finish(connection: Connection, epoch: str) -> None:
+    """Mark an epoch as read to its end."""
+    connection.execute(update(_cursors).where(_cursors.c.epoch == epoch).values(finished=True))
+
+
+def stop(connection: Connection, epoch: str, reason: str) -> bool:
+    """Stop reading an epoch until a person says otherwise; return whether that is news."""
+    changed = connection.execute(
+        update(_cursors).where(_cursors.c.epoch == epoch, _cursors.c.stopped.is_(None)).values(stopped=reason)
+    )
+    return changed.rowcount == 1
+
+
+def resume(connection: Connection, epoch: str) -> bool:
+    """Read a stopped epoch again; its chain is not checked over the place where it broke. Return whether it was."""
+    changed = connection.execute(
+        update(_cursors)
+        .where(_cursors.c.epoch == epoch, _cursors.c.stopped.is_not(None))
+        .values(stopped=None, digest=None)
+    )
+    return changed.rowcount == 1
+
+
+def overlapping(connection: Connection, row: CursorRow, start_ns: int, end_ns: int) -> CursorRow | None:
+    """Return an epoch of another journal of the same machine in the same boot, or of the node, within the span."""
+    same_machine = and_(_cursors.c.machine_id == row.machine_id, _cursors.c.boot_id == row.boot_id)
+    query = (
+        select(*_COLUMNS)
+        .where(
+            or_(same_machine, _cursors.c.node_id == row.node_id),
+            _cursors.c.journal != row.journal,
+            _cursors.c.first_start_ns < end_ns,
+            _cursors.c.newest_end_ns > start_ns,
+        )
+        .limit(1)
+    )
+    return _row(connection.execute(query).one_or_none())
+
+
+def predecessor(connection: Connection, row: CursorRow) -> CursorRow | None:
+    """Return the newest epoch of another journal of the same machine in the same boot, or of the node."""
+    same_machine = and_(_cursors.c.machine_id == row.machine_id, _cursors.c.boot_id == row.boot_id)
+    query = (
+        select(*_COLUMNS)
+        .where(or_(same_machine, _cursors.c.node_id == row.node_id), _cursors.c.journal != row.journal)
+        .order_by(_cursors.c.newest_end_ns.desc())
+        .limit(1)
+    )
+    return _row(connection.execute(query).one_or_none())
+
+
+def digests(connection: Connection, epoch: str, seqs: Collection[int]) -> dict[int, str]:
+    """Return digests of slots that are still held, booked or in quarantine is all one."""
+    slots = schema.slots
+    query = select(slots.c.seq, slots.c.digest).where(slots.c.epoch == epoch, slots.c.seq.in_(sorted(seqs)))
+    return {row.seq: row.digest for row in connection.execute(query)}
+
+
+def record_lost(
+    connection: Connection, row: CursorRow, last_seq: int | None, until_ns: int | None, now_ns: int
+) -> None:
+    """Record that the slots after the cursor up to `last_seq` (None: of unknown number) will never come."""
+    bulk.upsert(
+        connection,
+        schema.lost,
+        ("epoch", "first_seq"),
+        dict.fromkeys(("node_id", "last_seq", "start_ns", "end_ns", "recorded_ns"), bulk.Merge.NEW),
+        [(row.epoch, row.seq + 1, row.node_id, last_seq, row.newest_end_ns, until_ns, now_ns)],
+    )
+
+
+def count_stopped(connection: Connection) -> int:
+    """Return how many journals are stopped."""
+    query = select(func.count()).select_from(_cursors).where(_cursors.c.stopped.is_not(None))
+    return int(connection.execute(query).scalar_one())

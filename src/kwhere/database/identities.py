@@ -1,0 +1,205 @@
+"""Rows that name things: clusters, nodes, accounts, units and their runs. Found, or made when first seen."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Table, select, text
+
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.terms import EntryKind
+from kwhere.database import bulk, schema
+from kwhere.database.bulk import Merge
+from kwhere.database.sums import RunKey, RunNames, RunSums
+
+_CHUNK = 500
+"""Words per IN list: both databases take more, and their planners like fewer."""
+RUNNING = "running"
+ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node as the write path knows it."""
+
+    id: int
+    cluster_id: int
+
+
+def ensure_cluster(connection: Connection, name: str) -> int:
+    """Return the id of a cluster; it is made when first named."""
+    bulk.upsert(connection, schema.clusters, ("name",), {}, [(name,)])
+    query = select(schema.clusters.c.id).where(schema.clusters.c.name == name)
+    cluster_id: int = connection.execute(query).scalar_one()
+    return cluster_id
+
+
+def ensure_node(connection: Connection, cluster: str, name: str) -> NodeRow:
+    """Return the row of a node; it and its cluster are made when first named."""
+    cluster_id = ensure_cluster(connection, cluster)
+    nodes = schema.nodes
+    bulk.upsert(connection, nodes, ("cluster_id", "name"), {}, [(cluster_id, name)])
+    found = select(nodes.c.id).where(nodes.c.cluster_id == cluster_id, nodes.c.name == name)
+    return NodeRow(connection.execute(found).scalar_one(), cluster_id)
+
+
+def _ensure_accounts(
+    connection: Connection, table: Table, cluster_id: int, seen: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Return ids by name; `seen` are the names with the newest moment, UTC ns."""
+    if not seen:
+        return {}
+    # In order of name: two servers that book at once then never wait for each other crosswise.
+    rows = [(cluster_id, name, seen_ns) for name, seen_ns in sorted(seen.items())]
+    bulk.upsert(connection, table, ("cluster_id", "name"), {"last_seen_ns": Merge.LARGER}, rows)
+    found: dict[str, int] = {}
+    for names in _chunks(sorted(seen)):
+        query = select(table.c.name, table.c.id).where(table.c.cluster_id == cluster_id, table.c.name.in_(names))
+        found.update((name, row_id) for name, row_id in connection.execute(query))
+    return found
+
+
+def _chunks(words: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (words[at : at + _CHUNK] for at in range(0, len(words), _CHUNK))
+
+
+def _newest(runs: Mapping[RunKey, RunSums], field: str) -> dict[str, int]:
+    seen: dict[str, int] = {}
+    for run in runs.values():
+        word = getattr(run.names, field)
+        if word:
+            seen[word] = max(seen.get(word, 0), run.end_ns)
+    return seen
+
+
+def started_ns(key: RunKey, first_start_ns: int) -> int:
+    """Return when a run began: the seconds in its name, else its first slot's start."""
+    seconds = key.run.removeprefix(f"{key.unit}@").split(".", 1)[0] if key.run != key.unit else ""
+    return int(seconds) * NANOSECONDS_PER_SECOND if seconds.isdecimal() and len(seconds) <= 10 else first_start_ns
+
+
+class RunRegistry:
+    """Ids of the unit runs that nodes reported last. Kept per process; call `forget` after a roll-back."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[RunKey, tuple[int, RunNames]]] = {}
+
+    def forget(self, node_id: int) -> None:
+        """Drop what is held of a node: what was written may not have stayed."""
+        self._known.pop(node_id, None)
+
+    def resolve(self, connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
+        """Return the id of each run's row; rows and units are made and renamed where that is news."""
+        known = self._known.get(node.id, {})
+        news = {key: run for key, run in runs.items() if key not in known or known[key][1] != run.names}
+        if news:
+            ids = _register(connection, node, news)
+            known = {**known, **{key: (ids[key], run.names) for key, run in news.items()}}
+        self._known[node.id] = {key: known[key] for key in runs}
+        return {key: known[key][0] for key in runs}
+
+
+def _register(connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
+    user_ids = _ensure_accounts(connection, schema.users, node.cluster_id, _newest(runs, "user"))
+    project_ids = _ensure_accounts(connection, schema.projects, node.cluster_id, _newest(runs, "project"))
+    rows = [_unit_row(node, key, run, user_ids, project_ids) for key, run in runs.items() if key.kind is EntryKind.UNIT]
+    bulk.upsert(connection, schema.units, _UNIT_KEY, _UNIT_MERGES, rows)
+    bulk.upsert(
+        connection, schema.unit_runs, _RUN_KEY, _RUN_MERGES, [_run_row(node, key, run) for key, run in runs.items()]
+    )
+    connection.execute(_LINK, {"node_id": node.id, "cluster_id": node.cluster_id})
+    if rows:
+        _rename(connection, node, runs, user_ids, project_ids)
+    return _find(connection, node.id, runs)
+
+
+_UNIT_KEY = ("cluster_id", "manager", "unit", "run", "scope_node_id")
+_UNIT_MERGES = dict.fromkeys(
+    ("name", "user_id", "project_id", "labels", "search", "state", "started_ns", "newest_end_ns"), Merge.KEEP
+)
+_RUN_KEY = ("node_id", "run", "unit", "manager", "kind")
+_RUN_MERGES = dict.fromkeys(("node_name", "started_ns", "newest_end_ns"), Merge.KEEP)
+_LINK = text(
+    "UPDATE unit_runs SET unit_id = (SELECT u.id FROM units u WHERE u.cluster_id = :cluster_id"
+    " AND u.manager = unit_runs.manager AND u.unit = unit_runs.unit AND u.run = unit_runs.run"
+    " AND u.scope_node_id = unit_runs.node_id)"
+    " WHERE node_id = :node_id AND ended_ns IS NULL AND unit_id IS NULL AND kind = 'unit'"
+)
+
+
+def _unit_row(
+    node: NodeRow, key: RunKey, run: RunSums, user_ids: Mapping[str, int], project_ids: Mapping[str, int]
+) -> tuple[object, ...]:
+    names = run.names
+    return (
+        node.cluster_id,
+        key.manager,
+        key.unit,
+        key.run,
+        node.id,
+        names.name,
+        user_ids.get(names.user or ""),
+        project_ids.get(names.project or ""),
+        _labels(names),
+        search_text(key.unit, names),
+        RUNNING,
+        started_ns(key, run.start_ns),
+        run.end_ns,
+    )
+
+
+def _run_row(node: NodeRow, key: RunKey, run: RunSums) -> tuple[object, ...]:
+    began_ns = started_ns(key, run.start_ns)
+    return (node.id, key.run, key.unit, key.manager, key.kind.value, run.names.node_name, began_ns, 0)
+
+
+def search_text(unit: str, names: RunNames) -> str:
+    """Return what a search looks through: id, name, user and project in lower case."""
+    return "\n".join(word.lower() for word in (unit, names.name, names.user, names.project) if word)
+
+
+def _labels(names: RunNames) -> str | None:
+    return json.dumps(dict(names.labels), sort_keys=True) if names.labels else None
+
+
+def _rename(
+    connection: Connection,
+    node: NodeRow,
+    runs: Mapping[RunKey, RunSums],
+    user_ids: Mapping[str, int],
+    project_ids: Mapping[str, int],
+) -> None:
+    """Write names that a node learned later; only into units that no manager has claimed."""
+    bulk.update(
+        connection,
+        schema.units,
+        (*_UNIT_KEY, "name", "user_id", "project_id", "labels", "search"),
+        {
+            "name": "coalesce(v.name, units.name)",
+            "user_id": "coalesce(v.user_id, units.user_id)",
+            "project_id": "coalesce(v.project_id, units.project_id)",
+            "labels": "coalesce(v.labels, units.labels)",
+            "search": "v.search",
+        },
+        " AND ".join(f"units.{name} = v.{name}" for name in _UNIT_KEY)
+        + " AND (coalesce(units.name, '') <> coalesce(v.name, '')"
+        " OR coalesce(units.user_id, 0) <> coalesce(v.user_id, 0)"
+        " OR coalesce(units.project_id, 0) <> coalesce(v.project_id, 0)"
+        " OR coalesce(units.labels, '') <> coalesce(v.labels, ''))",
+        [
+            _unit_row(node, key, run, user_ids, project_ids)[:10]
+            for key, run in runs.items()
+            if key.kind is EntryKind.UNIT
+        ],
+    )
+
+
+def _find(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
+    table = schema.unit_runs
+    columns = (table.c.id, table.c.kind, table.c.manager, table.c.unit, table.c.run)
+    found: dict[RunKey, int] = {}
+    for words in _chunks(sorted({key.run for key in runs})):
+        query = select(*columns).where(table.c.node_id == node_id, table.c.run.in_(words))
+        for row_id, kind, manager, unit, run in connection.execute(query):
+            found[RunKey(EntryKind(kind), manager, unit, run)] = row_id
+    return found

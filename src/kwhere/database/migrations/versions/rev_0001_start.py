@@ -1,0 +1,419 @@
+"""The schema of the first release: a frozen copy of what database/schema.py was, never to follow it."""
+
+from alembic import op
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+Key = BigInteger().with_variant(Integer(), "sqlite")
+COMPONENTS = ("cpu", "dram", "gpu", "other")
+FIGURE_COLUMNS = (
+    "cpu_dynamic_uj",
+    "cpu_idle_uj",
+    "dram_dynamic_uj",
+    "dram_idle_uj",
+    "gpu_dynamic_uj",
+    "gpu_idle_uj",
+    "other_dynamic_uj",
+    "other_idle_uj",
+    "cpu_user_ns",
+    "cpu_system_ns",
+    "cpu_allocated_ns",
+    "memory_allocated_kib_seconds",
+    "gpu_allocated_ns",
+    "memory_kib_seconds",
+    "gpu_busy_ns",
+    "gpu_memory_kib_seconds",
+    "io_read_bytes",
+    "io_write_bytes",
+    "io_read_operations",
+    "io_write_operations",
+    "network_receive_bytes",
+    "network_transmit_bytes",
+    "throttled_ns",
+    "memory_peak_bytes",
+)
+SHARE_NAMES = ("units_dynamic_uj", "units_idle_uj", "system_uj", "unallocated_uj")
+BALANCE_COLUMNS = tuple(f"{component}_{share}" for component in COMPONENTS for share in SHARE_NAMES)
+
+
+def _bigints(names: tuple[str, ...], *, nullable: bool = True) -> list[Column[int]]:
+    return [
+        Column(name, BigInteger, nullable=nullable, server_default=None if nullable else text("0")) for name in names
+    ]
+
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("name", String(255), nullable=False, unique=True),
+    Column("zone", String(64), comment="zone of emission factors, where it is not the site's"),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("cluster_id", Key, ForeignKey("clusters.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("parent", String(512), comment="<hypervisor node>/<VM unit> where a host feeds this guest"),
+    Column("first_start_ns", BigInteger, comment="start of the oldest slot booked"),
+    Column("newest_end_ns", BigInteger, comment="end of the newest slot booked"),
+    Column("newest_slot_ns", BigInteger, comment="length of that slot"),
+    Column("slot_seconds", Integer),
+    Column("pull_ns", BigInteger, comment="last answer"),
+    Column("pull_seconds", Double),
+    Column("error", Text, comment="why the last pull failed"),
+    Column("error_since_ns", BigInteger),
+    Column("clock_offset_ns", BigInteger, comment="node's clock less ours"),
+    Column("retired_ns", BigInteger),
+    Column("cpus", Integer),
+    Column("version", String(64)),
+    Column("idle_policy", String(32)),
+    Column("methods", Text, comment="JSON {component: [method, source]} of the newest slot"),
+    Column("p_max_mw", Text, comment="JSON {component: milliwatts}"),
+    *_bigints(BALANCE_COLUMNS),
+    UniqueConstraint("cluster_id", "name"),
+)
+"""Balance columns: those of the newest slot."""
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("cluster_id", Key, ForeignKey("clusters.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("last_seen_ns", BigInteger, nullable=False),
+    UniqueConstraint("cluster_id", "name"),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("cluster_id", Key, ForeignKey("clusters.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("last_seen_ns", BigInteger, nullable=False),
+    UniqueConstraint("cluster_id", "name"),
+)
+
+units = Table(
+    "units",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("cluster_id", Key, ForeignKey("clusters.id"), nullable=False),
+    Column("manager", String(64), nullable=False),
+    Column("unit", String(512), nullable=False),
+    Column("run", String(600), nullable=False),
+    Column(
+        "scope_node_id", Key, nullable=False, server_default=text("0"), comment="0: the manager's run, over all nodes"
+    ),
+    Column("name", Text),
+    Column("user_id", Key, ForeignKey("users.id")),
+    Column("project_id", Key, ForeignKey("projects.id")),
+    Column("labels", Text, comment="JSON object"),
+    Column("search", Text, nullable=False, comment="id, name, user and project, lower case"),
+    Column("state", String(32), nullable=False),
+    Column("submitted_ns", BigInteger),
+    Column("started_ns", BigInteger, nullable=False),
+    Column("newest_end_ns", BigInteger, nullable=False),
+    Column("ended_ns", BigInteger, comment="null while it runs"),
+    Column("power_uw", BigInteger, comment="over the newest closed slot"),
+    Column("power_until_ns", BigInteger, comment="from then on there is no power now"),
+    Column("flags", Integer, nullable=False, server_default=text("0"), comment="bits, see flags.py"),
+    Column("energy_uj", BigInteger, nullable=False, server_default=text("0")),
+    Column("cpu_ns", BigInteger, nullable=False, server_default=text("0")),
+    *_bigints(FIGURE_COLUMNS),
+    UniqueConstraint("cluster_id", "manager", "unit", "run", "scope_node_id"),
+)
+for _sort in ("energy_uj", "cpu_ns", "started_ns"):
+    Index(f"ix_units_{_sort}", units.c[_sort], units.c.id)
+for _sort in ("power_uw", "gpu_busy_ns", "ended_ns"):
+    _known = units.c[_sort].is_not(None)
+    Index(f"ix_units_{_sort}", units.c[_sort], units.c.id, sqlite_where=_known, postgresql_where=_known)
+for _owner in ("user_id", "project_id"):
+    _known = units.c[_owner].is_not(None)
+    Index(
+        f"ix_units_{_owner}",
+        units.c[_owner],
+        units.c.energy_uj,
+        units.c.id,
+        sqlite_where=_known,
+        postgresql_where=_known,
+    )
+_live = units.c.ended_ns.is_(None)
+Index("ix_units_live", units.c.cluster_id, sqlite_where=_live, postgresql_where=_live)
+
+unit_runs = Table(
+    "unit_runs",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("node_id", Key, ForeignKey("nodes.id"), nullable=False),
+    Column("kind", String(16), nullable=False, comment="unit, system or unallocated"),
+    Column("manager", String(64), nullable=False, server_default=""),
+    Column("unit", String(512), nullable=False, server_default=""),
+    Column("run", String(600), nullable=False, server_default=""),
+    Column("node_name", String(255), comment="where several slurmd share the host"),
+    Column("methods", Text, comment="JSON {component: [method, source]} of its newest slot"),
+    Column("unit_id", Key, ForeignKey("units.id"), index=True),
+    Column("started_ns", BigInteger, nullable=False),
+    Column("newest_end_ns", BigInteger, nullable=False),
+    Column("ended_ns", BigInteger),
+    Column("power_uw", BigInteger),
+    Column("power_until_ns", BigInteger),
+    Column("flags", Integer, nullable=False, server_default=text("0")),
+    *_bigints(FIGURE_COLUMNS),
+    UniqueConstraint("node_id", "run", "unit", "manager", "kind"),
+)
+_live = unit_runs.c.ended_ns.is_(None)
+Index("ix_unit_runs_live", unit_runs.c.node_id, sqlite_where=_live, postgresql_where=_live)
+
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("epoch", String(64), primary_key=True),
+    Column("node_id", Key, ForeignKey("nodes.id"), nullable=False, index=True),
+    Column("journal", String(64), nullable=False, comment="first epoch we read of the journal it belongs to"),
+    Column("seq", BigInteger, nullable=False),
+    Column("digest", String(64), comment="of slot `seq`; at seq 0 of the epoch before; null: unknown"),
+    Column("finished", Boolean, nullable=False, comment="read to its end: a later epoch has begun"),
+    Column("target", Text, nullable=False, comment="who serves it"),
+    Column("machine_id", String(128), nullable=False),
+    Column("boot_id", String(64), nullable=False),
+    Column("first_start_ns", BigInteger),
+    Column("newest_end_ns", BigInteger),
+    Column("opened_ns", BigInteger, nullable=False),
+    Column("stopped", Text, comment="why it is no longer read; null while it is"),
+)
+Index("ix_cursors_machine", cursors.c.machine_id, cursors.c.boot_id)
+
+slots = Table(
+    "slots",
+    metadata,
+    Column("epoch", String(64), primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("node_id", Key, ForeignKey("nodes.id"), nullable=False),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("end_ns", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("flags", Integer, nullable=False, server_default=text("0")),
+    Column("line", LargeBinary, nullable=False, comment="as served, zlib"),
+    Column("controls", Text, nullable=False, comment="JSON {component: [uj, span_ns, method, source]}"),
+    *_bigints(BALANCE_COLUMNS),
+)
+Index("ix_slots_node", slots.c.node_id, slots.c.end_ns)
+Index("ix_slots_end", slots.c.end_ns)
+
+
+def _usage(name: str) -> Table:
+    table = Table(
+        name,
+        metadata,
+        Column("unit_run_id", Key, ForeignKey("unit_runs.id"), primary_key=True),
+        Column("start_ns", BigInteger, primary_key=True),
+        Column("node_id", Key, ForeignKey("nodes.id"), nullable=False),
+        Column("flags", Integer, nullable=False, server_default=text("0")),
+        *_bigints(FIGURE_COLUMNS),
+    )
+    Index(f"ix_{name}_node", table.c.node_id, table.c.start_ns)
+    return table
+
+
+usage_5m = _usage("usage_5m")
+usage_hour = _usage("usage_hour")
+usage_day = _usage("usage_day")
+
+
+def _node_usage(name: str) -> Table:
+    table = Table(
+        name,
+        metadata,
+        Column("node_id", Key, ForeignKey("nodes.id"), primary_key=True),
+        Column("start_ns", BigInteger, primary_key=True),
+        Column("accounted_ns", BigInteger, nullable=False, comment="time of the bucket that slots cover"),
+        Column("measured_uj", BigInteger, nullable=False, comment="energy whose method is not modelled"),
+        *_bigints(BALANCE_COLUMNS),
+    )
+    Index(f"ix_{name}_start", table.c.start_ns)
+    return table
+
+
+node_5m = _node_usage("node_5m")
+node_hour = _node_usage("node_hour")
+node_day = _node_usage("node_day")
+
+touched = Table(
+    "touched",
+    metadata,
+    Column("width", String(8), primary_key=True, comment="hour or day"),
+    Column("node_id", Key, ForeignKey("nodes.id"), primary_key=True),
+    Column("start_ns", BigInteger, primary_key=True),
+    Column("version", BigInteger, nullable=False, comment="goes up with each touch; a pass clears only what it saw"),
+    Column("cause", String(16), nullable=False, comment="slots or factor"),
+)
+"""Hours and days that a pass must compute anew."""
+
+lost = Table(
+    "lost",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("node_id", Key, ForeignKey("nodes.id"), nullable=False, index=True),
+    Column("epoch", String(64), nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, comment="null: the rest of the epoch, of unknown length"),
+    Column("start_ns", BigInteger),
+    Column("end_ns", BigInteger),
+    Column("recorded_ns", BigInteger, nullable=False),
+    UniqueConstraint("epoch", "first_seq"),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("epoch", String(64), primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("node_id", Key, ForeignKey("nodes.id"), nullable=False, index=True),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("end_ns", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("line", LargeBinary, nullable=False),
+    Column("recorded_ns", BigInteger, nullable=False),
+)
+
+factor_sources = Table(
+    "factor_sources",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("provider", String(64), nullable=False),
+    Column("zone", String(64), nullable=False),
+    Column("basis", String(16), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("system", String(16), nullable=False),
+    UniqueConstraint("provider", "zone", "basis", "scope", "system"),
+)
+
+factors = Table(
+    "factors",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("source_id", Key, ForeignKey("factor_sources.id"), nullable=False),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("end_ns", BigInteger, nullable=False),
+    Column("grams_per_kwh", Double, nullable=False),
+    Column("published_ns", BigInteger, nullable=False),
+    Column("quality", String(16), nullable=False),
+    Column("source", Text, nullable=False),
+    Column("recorded_ns", BigInteger, nullable=False),
+    UniqueConstraint("source_id", "start_ns", "end_ns", "published_ns"),
+)
+"""Later publications stand beside earlier ones; the newest in force at a moment wins."""
+
+
+def _emissions(name: str) -> Table:
+    table = Table(
+        name,
+        metadata,
+        Column("unit_run_id", Key, ForeignKey("unit_runs.id"), primary_key=True),
+        Column("start_ns", BigInteger, primary_key=True),
+        Column("source_id", Key, ForeignKey("factor_sources.id"), primary_key=True),
+        Column("grams", Double, nullable=False),
+        Column("quality", String(16), nullable=False, comment="the worst used"),
+        Column("node_id", Key, ForeignKey("nodes.id"), nullable=False),
+        Column("computed_ns", BigInteger, nullable=False),
+    )
+    Index(f"ix_{name}_node", table.c.node_id, table.c.start_ns)
+    return table
+
+
+emissions_hour = _emissions("emissions_hour")
+emissions_day = _emissions("emissions_day")
+
+unit_emissions = Table(
+    "unit_emissions",
+    metadata,
+    Column("unit_id", Key, ForeignKey("units.id"), primary_key=True),
+    Column("source_id", Key, ForeignKey("factor_sources.id"), primary_key=True),
+    Column("grams", Double, nullable=False),
+    Column("quality", String(16), nullable=False),
+)
+
+corrections = Table(
+    "corrections",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("unit_run_id", Key, ForeignKey("unit_runs.id"), nullable=False, index=True),
+    Column("start_ns", BigInteger, nullable=False, comment="of the hour"),
+    Column("source_id", Key, ForeignKey("factor_sources.id"), nullable=False),
+    Column("old_grams", Double, nullable=False),
+    Column("new_grams", Double, nullable=False),
+    Column("cause", String(16), nullable=False, comment="slots or factor"),
+    Column("basis", String(16), nullable=False, comment="computed from 5-minute `buckets` or from `hours`"),
+    Column("recorded_ns", BigInteger, nullable=False),
+)
+
+choices = Table(
+    "choices",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False, comment="JSON"),
+    Column("changed_ns", BigInteger, nullable=False),
+    Column("changed_by", String(255), nullable=False),
+)
+"""What was chosen on the page, and the server's own marks."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("at_ns", BigInteger, nullable=False, index=True),
+    Column("actor", String(255), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("detail", Text, nullable=False, comment="JSON"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("holder", String(64), nullable=False),
+    Column("until_ns", BigInteger, nullable=False),
+)
+"""Two servers on one database: who does the passes."""
+
+
+def upgrade() -> None:
+    """Make every table."""
+    metadata.create_all(op.get_bind())
+
+
+def downgrade() -> None:
+    """Go back; refused: restore a backup instead."""
+    raise NotImplementedError("restore a backup taken before the upgrade")

@@ -1,0 +1,96 @@
+"""A page of slots summed up, ready to be booked: what the write path takes in."""
+
+from dataclasses import dataclass, field
+
+from kwhere.core.terms import EntryKind
+
+Values = list[int | None]
+"""Figures in the order of `schema.FIGURE_COLUMNS`: sums, then the peak."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """An entry of a node: a unit run, or `system` or `unallocated`, whose other words are empty."""
+
+    kind: EntryKind
+    manager: str = ""
+    unit: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNames:
+    """What a node calls a unit run; None where it does not say."""
+
+    name: str | None = None
+    user: str | None = None
+    project: str | None = None
+    node_name: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class RunSums:
+    """What one entry used over the slots of a page."""
+
+    names: RunNames
+    start_ns: int
+    """Of its first slot in this page."""
+    end_ns: int
+    """Of its newest."""
+    power_uw: int
+    """Mean over its newest slot."""
+    power_until_ns: int
+    flags: int
+    total: Values
+    buckets: dict[int, Values] = field(default_factory=dict)
+    """By start of the 5-minute bucket."""
+
+
+@dataclass(slots=True)
+class NodeBucket:
+    """What a node used in one 5-minute bucket: the sum of its entries there."""
+
+    accounted_ns: int
+    measured_uj: int
+    balance: list[int]
+    """In the order of `schema.BALANCE_COLUMNS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSums:
+    """One slot as it is kept."""
+
+    seq: int
+    start_ns: int
+    end_ns: int
+    digest: str
+    flags: int
+    line: bytes
+    """As served."""
+    controls: str
+    """JSON {component: [µJ, span ns, method, source]}."""
+    balance: tuple[int | None, ...]
+    methods: str
+    """JSON {component: [method, source]}."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A slot that is kept and not booked, with the reason."""
+
+    seq: int
+    start_ns: int
+    end_ns: int
+    reason: str
+    line: bytes
+
+
+@dataclass(slots=True)
+class PageSums:
+    """Everything a page adds to the account."""
+
+    slots: list[SlotSums] = field(default_factory=list)
+    held_back: list[HeldBack] = field(default_factory=list)
+    runs: dict[RunKey, RunSums] = field(default_factory=dict)
+    buckets: dict[int, NodeBucket] = field(default_factory=dict)
