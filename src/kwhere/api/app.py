@@ -1,0 +1,54 @@
+"""The API as one application: routes under /api/v1, problems, compression, the door in front."""
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.routing import APIRoute
+from starlette.middleware.gzip import GZipMiddleware
+
+from kwhere.access.guard import Guard, GuardRules
+from kwhere.api.context import PROBLEM_RESPONSES
+from kwhere.api.problems import install_problems
+from kwhere.api.routes import nodes, site, units, usage
+from kwhere.reports.sources import Sources
+
+PREFIX = "/api/v1"
+ROUTES = (units, nodes, usage, site)
+ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def build_app(sources: Sources, rules: GuardRules) -> FastAPI:
+    """Return the application. Pages are mounted beside it by the caller, behind the same door."""
+    app = FastAPI(
+        title="kwhere",
+        summary="Where did the kWh go?",
+        version=sources.version or "0",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+        responses=PROBLEM_RESPONSES,
+    )
+    app.state.sources = sources
+    install_problems(app)
+    router = APIRouter(prefix=PREFIX)
+    for module in ROUTES:
+        router.include_router(module.router)
+    app.include_router(router)
+    app.add_api_route("/api/{rest:path}", _no_route, methods=ALL_METHODS, include_in_schema=False)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    app.add_middleware(Guard, rules=rules)
+    return app
+
+
+def _no_route(request: Request) -> None:
+    """Answer for paths no route took: pages are mounted at the root and would take them otherwise."""
+    path = request.url.path.removeprefix(PREFIX)
+    routes = [route for module in ROUTES for route in module.router.routes if isinstance(route, APIRoute)]
+    allowed = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    if allowed:
+        raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
+    raise HTTPException(404)
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

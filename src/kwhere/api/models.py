@@ -1,0 +1,307 @@
+"""The JSON of the API: a contract (names and units), one frozen dataclass per thing."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PartJoules:
+    """Joules of one component; null where nobody measured that part."""
+
+    dynamic: float | None
+    idle: float | None
+
+
+EnergyJoules = dict[str, PartJoules | float]
+"""`{"cpu": {"dynamic", "idle"}, …, "total"}`; a component that nothing measured is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSeconds:
+    """CPU time by mode."""
+
+    user: float | None
+    system: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationView:
+    """What the unit was given."""
+
+    cpus: float | None
+    memory_bytes: int | None
+    gpus: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class EmissionsView:
+    """Grams of CO2e by one source of factors."""
+
+    provider: str
+    zone: str
+    basis: str
+    scope: str
+    system: str
+    quality: str
+    grams: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRunView:
+    """The label values of the unit's series on one node, and what it used there."""
+
+    node: str
+    run: str
+    started_at: datetime
+    ended_at: datetime | None
+    power_watts: float | None
+    energy_joules: EnergyJoules
+
+
+@dataclass(frozen=True, slots=True)
+class MethodView:
+    """How a component's figures came about."""
+
+    component: str
+    method: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit's run with lifetime totals."""
+
+    cluster: str
+    manager: str
+    unit: str
+    run: str
+    name: str | None
+    user: str | None
+    project: str | None
+    state: str
+    nodes: list[str]
+    submitted_at: datetime | None
+    started_at: datetime
+    ended_at: datetime | None
+    allocation: AllocationView
+    power_watts: float | None
+    cpu_seconds: CpuSeconds
+    cpu_efficiency_ratio: float | None
+    memory_peak_bytes: int | None
+    gpu_busy_seconds: float | None
+    io_bytes: dict[str, int | None]
+    network_bytes: dict[str, int | None]
+    throttled_seconds: float | None
+    energy_joules: EnergyJoules
+    energy_joules_total: float
+    emissions_grams: float | None
+    emissions: list[EmissionsView]
+    cost: float | None
+    method: str | None
+    methods: list[MethodView]
+    quality: list[str]
+    node_runs: list[NodeRunView]
+    labels: dict[str, str]
+
+
+SpanView = dict[str, datetime]
+"""`{"from", "to"}`, half-open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list; `next` is the `after` of the following page, null on the last."""
+
+    items: list[T]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitList:
+    """One page of units. `span` and `completeness` say what they are drawn from."""
+
+    items: list[Unit]
+    next: str | None
+    span: SpanView | None
+    completeness: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One line of a chart."""
+
+    label: str
+    labels: dict[str, str]
+    values: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesView:
+    """One chart: columns aligned to `times` (Unix seconds, each the end of its step); null is a gap."""
+
+    name: str
+    title: str
+    unit: str
+    times: list[float]
+    columns: list[Column]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesList:
+    """Charts of one unit within a span."""
+
+    span: SpanView
+    step: float
+    series: list[SeriesView]
+    missing: dict[str, str] = field(default_factory=dict)
+    """Why a chart that was asked for is not there, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRowView:
+    """A sum; `key` null with kind `system` or `unallocated`, or for units that belong to no account."""
+
+    key: str | None
+    cluster: str | None
+    kind: str
+    units: int
+    energy_joules: EnergyJoules
+    energy_joules_total: float
+    cpu_seconds: float | None
+    cpu_allocated_seconds: float | None
+    gpu_busy_seconds: float | None
+    emissions_grams: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums within a span; rows add up to what the nodes drew."""
+
+    by: str
+    span: SpanView
+    items: list[UsageRowView]
+    completeness: float | None
+    measured_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """A user or project."""
+
+    cluster: str
+    name: str
+    units: int
+    units_running: int
+    energy_joules_total: float
+    emissions_grams: float | None
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster now."""
+
+    cluster: str
+    nodes: int
+    nodes_by_state: dict[str, int]
+    units_running: int
+    power_watts: float | None
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node's account."""
+
+    cluster: str
+    node: str
+    state: str
+    power_watts: float | None
+    completeness: float | None
+    measured_share: float | None
+    lag_seconds: float | None
+    newest_slot_at: datetime | None
+    last_pull_at: datetime | None
+    last_error: str | None
+    stopped: str | None
+    clock_offset_seconds: float | None
+    cpus: int | None
+    version: str | None
+    idle_policy: str | None
+    parent: str | None
+    units_running: int
+    methods: list[MethodView]
+    lost_records: int
+    quarantined_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentBalanceView:
+    """One component of a slot's balance, integer microjoules."""
+
+    node_microjoules: int
+    units_dynamic_microjoules: int
+    units_idle_microjoules: int
+    system_microjoules: int
+    unallocated_microjoules: int
+    residual_microjoules: int
+    span_nanoseconds: int
+    method: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceSlotView:
+    """A slot: node = units + system + unallocated + residual, and the residual is 0."""
+
+    start: datetime
+    end: datetime
+    node_microjoules: int
+    units_microjoules: int
+    system_microjoules: int
+    unallocated_microjoules: int
+    residual_microjoules: int
+    components: dict[str, ComponentBalanceView]
+    flags: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The balance of one node, slot by slot, in time order."""
+
+    slots: list[BalanceSlotView]
+
+
+@dataclass(frozen=True, slots=True)
+class FactorView:
+    """An emission factor with its provenance."""
+
+    provider: str
+    zone: str
+    basis: str
+    scope: str
+    system: str
+    quality: str
+    span: SpanView
+    grams_per_kwh: float
+    published_at: datetime
+    source: str
+    reporting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the account is in order; `status` is ok or degraded, `reasons` says why."""
+
+    status: str
+    reasons: list[str]
+    version: str
+    database: dict[str, str]
+    nodes_by_state: dict[str, int]
+    stopped_journals: int
+    quarantined_slots: int
+    lost_records: int
+    oldest_touched_hour_at: datetime | None

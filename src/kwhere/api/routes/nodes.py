@@ -1,0 +1,53 @@
+"""Clusters and nodes, and whether a node's books balance."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from kwhere.api.context import After, Cluster, From, Limit, SourcesOf, To, span_of
+from kwhere.api.models import Balance, ClusterView, NodeView, Page
+from kwhere.api.views import balance_view, cluster_view, node_view
+from kwhere.database.records import NodeState
+
+router = APIRouter(tags=["nodes"])
+
+
+@router.get("/clusters")
+def list_clusters(sources: SourcesOf) -> Page[ClusterView]:
+    """Return every cluster."""
+    return Page(items=[cluster_view(record) for record in sources.account.clusters()])
+
+
+@router.get("/nodes")
+def list_nodes(
+    sources: SourcesOf,
+    cluster: Cluster = None,
+    state: Annotated[NodeState | None, Query(description="Only nodes in this state")] = None,
+    limit: Limit = 500,
+    after: After = None,
+) -> Page[NodeView]:
+    """Return nodes by name, page by page."""
+    page = sources.account.nodes(cluster, state, after, limit)
+    return Page(items=[node_view(record) for record in page.items], next=page.next)
+
+
+@router.get("/nodes/{node}")
+def one_node(sources: SourcesOf, node: str, cluster: Cluster = None) -> NodeView:
+    """Return a node; 409 where several clusters have one of that name and none is named."""
+    return node_view(sources.account.node(node, cluster))
+
+
+@router.get("/nodes/{node}/balance")
+def node_balance(
+    sources: SourcesOf,
+    node: str,
+    cluster: Cluster = None,
+    start: From = None,
+    to: To = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Newest slots")] = 1000,
+) -> Balance:
+    """Return the node's slots in time order: node = units + system + unallocated, to the microjoule."""
+    record = sources.account.node(node, cluster)
+    span = span_of(sources, start, to, timedelta(hours=1))
+    return balance_view(tuple(sources.account.balance(record.cluster, record.node, span, limit)))

@@ -1,0 +1,133 @@
+"""Units: the list, one unit, its series."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import StreamingResponse
+
+from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, now_of, optional_span
+from kwhere.api.csv_text import UNIT_HEADER, Cell, csv_answer, series_header, series_rows, unit_row, wants_csv
+from kwhere.api.models import SeriesList, Unit, UnitList
+from kwhere.api.problems import BadRequest
+from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view
+from kwhere.core.timespan import Span
+from kwhere.database.records import UnitQuery, UnitRecord, UnitSort
+from kwhere.reports.sources import Sources
+from kwhere.reports.unit_charts import UNIT_CHART_NAMES, lifetime_of, unit_charts
+from kwhere.series.charts import choose_step
+
+router = APIRouter(tags=["units"])
+
+Filter = Annotated[str | None, Query(max_length=400)]
+UnitId = Annotated[str, Path(description="The manager's native id, percent-escaped once more for the URL")]
+
+
+def parse_sort(text: str) -> tuple[UnitSort, bool]:
+    """Return what `-energy_joules` sorts by and whether it descends. Raises BadRequest."""
+    try:
+        return UnitSort(text.removeprefix("-")), text.startswith("-")
+    except ValueError as error:
+        raise BadRequest(
+            f"sort: expected one of {', '.join(UnitSort)}, with - for descending, found {text!r}"
+        ) from error
+
+
+@router.get("/units", response_model=UnitList)
+def list_units(
+    request: Request,
+    sources: SourcesOf,
+    cluster: Cluster = None,
+    manager: Filter = None,
+    user: Filter = None,
+    project: Filter = None,
+    state: Filter = None,
+    node: Filter = None,
+    start: From = None,
+    to: To = None,
+    q: Annotated[str | None, Query(description="Part of an id, name, user or project", max_length=200)] = None,
+    sort: Annotated[str, Query(description="A stored figure, - for descending")] = "-energy_joules",
+    limit: Limit = 50,
+    after: After = None,
+    format_: Annotated[Format, Query(alias="format")] = None,
+) -> UnitList | StreamingResponse:
+    """Return units, sorted by a stored lifetime figure, page by page; as CSV all that match."""
+    key, descending = parse_sort(sort)
+    if state not in (None, "running", "ended"):
+        raise BadRequest(f"state: expected running or ended, found {state!r}")
+    query = UnitQuery(
+        cluster=cluster,
+        manager=manager,
+        user=user,
+        project=project,
+        state=state,
+        node=node,
+        span=optional_span(sources, start, to),
+        q=q or None,
+        sort=key,
+        descending=descending,
+        limit=limit,
+        after=after,
+    )
+    if wants_csv(request, format_):
+        return csv_answer(UNIT_HEADER, _unit_rows(sources, query), "units.csv")
+    try:
+        return unit_list_view(sources.account.units(query))
+    except ValueError as error:
+        raise BadRequest(f"after: {error}") from error
+
+
+def _unit_rows(sources: Sources, query: UnitQuery) -> Iterator[list[Cell]]:
+    for record in sources.account.iterate_units(query):
+        yield unit_row(unit_view(record))
+
+
+# A decoded id may hold a slash that its user escaped only once; hence `:path`. `/series` is tried first.
+@router.get("/units/{cluster}/{manager}/{unit:path}/series", response_model=SeriesList)
+def unit_series(
+    request: Request,
+    sources: SourcesOf,
+    cluster: str,
+    manager: str,
+    unit: UnitId,
+    run: Filter = None,
+    node: Filter = None,
+    names: Annotated[str, Query(description=f"Comma-separated, of {', '.join(UNIT_CHART_NAMES)}")] = "power,cpu,memory",
+    start: From = None,
+    to: To = None,
+    step: Annotated[float | None, Query(gt=0, le=86400 * 31, description="Seconds between points")] = None,
+    format_: Annotated[Format, Query(alias="format")] = None,
+) -> SeriesList | StreamingResponse:
+    """Return a unit's charts over a span, by default its lifetime, all on one time axis."""
+    wanted = [name for name in dict.fromkeys(names.split(",")) if name]
+    unknown = [name for name in wanted if name not in UNIT_CHART_NAMES]
+    if unknown:
+        raise BadRequest(f"names: expected of {', '.join(UNIT_CHART_NAMES)}, found {unknown[0]!r}")
+    record = find_unit(sources, cluster, manager, unit, run, node)
+    span = optional_span(sources, start, to) or lifetime_of(record, now_of(sources))
+    seconds = _step_of(span, step)
+    charts, missing = unit_charts(sources, record, wanted, span, seconds)
+    series = [chart_view(chart) for chart in charts]
+    if wants_csv(request, format_):
+        return csv_answer(series_header(), series_rows(series), "series.csv")
+    return SeriesList(span=span_view(span), step=seconds, series=series, missing=missing)
+
+
+def _step_of(span: Span, step: float | None) -> float:
+    seconds = step or choose_step(span)
+    if span.seconds / seconds > 11_000:
+        raise BadRequest(f"step: expected at most 11000 points, found {span.seconds / seconds:.0f}")
+    return seconds
+
+
+@router.get("/units/{cluster}/{manager}/{unit:path}", response_model=Unit)
+def one_unit(
+    sources: SourcesOf, cluster: str, manager: str, unit: UnitId, run: Filter = None, node: Filter = None
+) -> Unit:
+    """Return a unit's run, the newest where `run` is not given."""
+    return unit_view(find_unit(sources, cluster, manager, unit, run, node))
+
+
+def find_unit(sources: Sources, cluster: str, manager: str, unit: str, run: str | None, node: str | None) -> UnitRecord:
+    """Return the record. Raises NotFound."""
+    return sources.account.unit(cluster, manager, unit.replace("/", "%2F"), run, node)

@@ -1,0 +1,283 @@
+"""From records to the API's JSON: microjoules become joules here, and nowhere before."""
+
+from collections.abc import Mapping
+
+from kwhere.api.models import (
+    AccountView,
+    AllocationView,
+    Balance,
+    BalanceSlotView,
+    ClusterView,
+    Column,
+    ComponentBalanceView,
+    CpuSeconds,
+    EmissionsView,
+    EnergyJoules,
+    FactorView,
+    MethodView,
+    NodeRunView,
+    NodeView,
+    PartJoules,
+    SeriesView,
+    SpanView,
+    Unit,
+    UnitList,
+    Usage,
+    UsageRowView,
+)
+from kwhere.core.quantities import joules, seconds
+from kwhere.core.terms import Component
+from kwhere.core.timespan import Span
+from kwhere.database.records import (
+    AccountRecord,
+    BalanceSlot,
+    ClusterRecord,
+    ComponentBalance,
+    ComponentMethod,
+    FactorRecord,
+    NodeRecord,
+    NodeRun,
+    PartEnergy,
+    UnitPage,
+    UnitRecord,
+    UsageReport,
+    UsageRow,
+)
+from kwhere.series.charts import Chart
+
+
+def maybe_joules(energy_uj: int | None) -> float | None:
+    """Return microjoules (or microwatts) in joules (watts); None stays None."""
+    return None if energy_uj is None else joules(energy_uj)
+
+
+def maybe_seconds(duration_ns: int | None) -> float | None:
+    """Return nanoseconds in seconds; None stays None."""
+    return None if duration_ns is None else seconds(duration_ns)
+
+
+def span_view(span: Span) -> SpanView:
+    """Return a span as `from` and `to`."""
+    return {"from": span.start, "to": span.end}
+
+
+def energy_view(energy_uj: Mapping[Component, PartEnergy], total_uj: int) -> EnergyJoules:
+    """Return joules per component and part, and the total."""
+    view: EnergyJoules = {
+        str(component): PartJoules(
+            dynamic=maybe_joules(energy_uj[component].dynamic_uj), idle=maybe_joules(energy_uj[component].idle_uj)
+        )
+        for component in Component
+        if component in energy_uj
+    }
+    view["total"] = joules(total_uj)
+    return view
+
+
+def unit_view(record: UnitRecord) -> Unit:
+    """Return a unit."""
+    return Unit(
+        cluster=record.cluster,
+        manager=record.manager,
+        unit=record.unit,
+        run=record.run,
+        name=record.name,
+        user=record.user,
+        project=record.project,
+        state=record.state,
+        nodes=list(record.nodes),
+        submitted_at=record.submitted_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        allocation=AllocationView(
+            cpus=record.cpus_allocated,
+            memory_bytes=record.memory_allocated_bytes,
+            gpus=dict(record.gpus_allocated),
+        ),
+        power_watts=maybe_joules(record.power_uw),
+        cpu_seconds=CpuSeconds(user=maybe_seconds(record.cpu_user_ns), system=maybe_seconds(record.cpu_system_ns)),
+        cpu_efficiency_ratio=record.cpu_efficiency_ratio,
+        memory_peak_bytes=record.memory_peak_bytes,
+        gpu_busy_seconds=maybe_seconds(record.gpu_busy_ns),
+        io_bytes={"read": record.io_read_bytes, "write": record.io_write_bytes},
+        network_bytes={"receive": record.network_receive_bytes, "transmit": record.network_transmit_bytes},
+        throttled_seconds=maybe_seconds(record.throttled_ns),
+        energy_joules=energy_view(record.energy_uj, record.energy_total_uj),
+        energy_joules_total=joules(record.energy_total_uj),
+        emissions_grams=record.emissions_grams,
+        emissions=[
+            EmissionsView(e.provider, e.zone, e.basis, e.scope, e.system, e.quality, e.grams) for e in record.emissions
+        ],
+        cost=None,
+        method=None if record.method is None else str(record.method),
+        methods=methods_view(record.methods),
+        quality=sorted(str(flag) for flag in record.quality),
+        node_runs=[node_run_view(run) for run in record.node_runs],
+        labels=dict(record.labels),
+    )
+
+
+def node_run_view(run: NodeRun) -> NodeRunView:
+    """Return a unit's run on one node."""
+    return NodeRunView(
+        node=run.node,
+        run=run.run,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        power_watts=maybe_joules(run.power_uw),
+        energy_joules=energy_view(run.energy_uj, run.energy_total_uj),
+    )
+
+
+def methods_view(methods: tuple[ComponentMethod, ...]) -> list[MethodView]:
+    """Return how each component was measured."""
+    return [MethodView(str(m.component), str(m.method), m.source) for m in methods]
+
+
+def unit_list_view(page: UnitPage) -> UnitList:
+    """Return one page of units."""
+    return UnitList(
+        items=[unit_view(record) for record in page.items],
+        next=page.next,
+        span=None if page.span is None else span_view(page.span),
+        completeness=page.completeness_ratio,
+    )
+
+
+def chart_view(chart: Chart) -> SeriesView:
+    """Return a chart."""
+    return SeriesView(
+        name=chart.name,
+        title=chart.title,
+        unit=chart.unit,
+        times=list(chart.times),
+        columns=[Column(c.label, dict(c.labels), list(c.values)) for c in chart.columns],
+    )
+
+
+def usage_view(report: UsageReport) -> Usage:
+    """Return sums within a span."""
+    return Usage(
+        by=str(report.by),
+        span=span_view(report.span),
+        items=[usage_row_view(row) for row in report.rows],
+        completeness=report.completeness_ratio,
+        measured_share=report.measured_ratio,
+    )
+
+
+def usage_row_view(row: UsageRow) -> UsageRowView:
+    """Return one sum."""
+    return UsageRowView(
+        key=row.key,
+        cluster=row.cluster,
+        kind=str(row.kind),
+        units=row.units,
+        energy_joules=energy_view(row.energy_uj, row.energy_total_uj),
+        energy_joules_total=joules(row.energy_total_uj),
+        cpu_seconds=maybe_seconds(row.cpu_ns),
+        cpu_allocated_seconds=maybe_seconds(row.cpu_allocated_ns),
+        gpu_busy_seconds=maybe_seconds(row.gpu_busy_ns),
+        emissions_grams=row.emissions_grams,
+    )
+
+
+def account_view(record: AccountRecord) -> AccountView:
+    """Return a user or project."""
+    return AccountView(
+        cluster=record.cluster,
+        name=record.name,
+        units=record.units,
+        units_running=record.units_running,
+        energy_joules_total=joules(record.energy_total_uj),
+        emissions_grams=record.emissions_grams,
+        last_seen_at=record.last_seen_at,
+    )
+
+
+def cluster_view(record: ClusterRecord) -> ClusterView:
+    """Return a cluster."""
+    return ClusterView(
+        cluster=record.cluster,
+        nodes=record.nodes,
+        nodes_by_state={str(state): count for state, count in record.nodes_by_state.items()},
+        units_running=record.units_running,
+        power_watts=maybe_joules(record.power_uw),
+        zone=record.zone,
+    )
+
+
+def node_view(record: NodeRecord) -> NodeView:
+    """Return a node."""
+    return NodeView(
+        cluster=record.cluster,
+        node=record.node,
+        state=str(record.state),
+        power_watts=maybe_joules(record.power_uw),
+        completeness=record.completeness_ratio,
+        measured_share=record.measured_ratio,
+        lag_seconds=record.lag_seconds,
+        newest_slot_at=record.newest_slot_at,
+        last_pull_at=record.last_pull_at,
+        last_error=record.last_error,
+        stopped=record.stopped,
+        clock_offset_seconds=record.clock_offset_seconds,
+        cpus=record.cpus,
+        version=record.version,
+        idle_policy=record.idle_policy,
+        parent=record.parent,
+        units_running=record.units_running,
+        methods=methods_view(record.methods),
+        lost_records=record.lost_records,
+        quarantined_slots=record.quarantined_slots,
+    )
+
+
+def balance_view(slots: tuple[BalanceSlot, ...]) -> Balance:
+    """Return a node's balance slot by slot."""
+    return Balance(slots=[_balance_slot(slot) for slot in slots])
+
+
+def _balance_slot(slot: BalanceSlot) -> BalanceSlotView:
+    return BalanceSlotView(
+        start=slot.span.start,
+        end=slot.span.end,
+        node_microjoules=slot.node_uj,
+        units_microjoules=slot.units_uj,
+        system_microjoules=slot.system_uj,
+        unallocated_microjoules=slot.unallocated_uj,
+        residual_microjoules=slot.residual_uj,
+        components={str(part.component): _component_balance(part) for part in slot.components},
+        flags=sorted(str(flag) for flag in slot.flags),
+    )
+
+
+def _component_balance(part: ComponentBalance) -> ComponentBalanceView:
+    return ComponentBalanceView(
+        node_microjoules=part.node_uj,
+        units_dynamic_microjoules=part.units_dynamic_uj,
+        units_idle_microjoules=part.units_idle_uj,
+        system_microjoules=part.system_uj,
+        unallocated_microjoules=part.unallocated_uj,
+        residual_microjoules=part.residual_uj,
+        span_nanoseconds=part.span_ns,
+        method=str(part.method),
+        source=part.source,
+    )
+
+
+def factor_view(record: FactorRecord) -> FactorView:
+    """Return an emission factor."""
+    return FactorView(
+        provider=record.provider,
+        zone=record.zone,
+        basis=record.basis,
+        scope=record.scope,
+        system=record.system,
+        quality=record.quality,
+        span=span_view(record.span),
+        grams_per_kwh=record.grams_per_kwh,
+        published_at=record.published_at,
+        source=record.source,
+        reporting=record.reporting,
+    )

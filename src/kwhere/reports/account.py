@@ -1,0 +1,121 @@
+"""The account as API and pages ask it: the read side of the database behind one protocol, so that tests bring fakes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from kwhere.core.timespan import Span
+from kwhere.database.records import (
+    AccountPage,
+    BalanceSlot,
+    BucketPower,
+    ClusterRecord,
+    DatabaseHealth,
+    FactorRecord,
+    NodePage,
+    NodeRecord,
+    NodeState,
+    Overview,
+    PowerPoint,
+    SiteChoice,
+    UnitPage,
+    UnitQuery,
+    UnitRecord,
+    UsageBy,
+    UsageReport,
+)
+
+
+class Account(Protocol):
+    """Reads; each call is one short transaction, made from a worker thread."""
+
+    def overview(self, top: int = 8) -> Overview:
+        """Return the first screen in figures, with the `top` units by power now."""
+        ...
+
+    def units(self, query: UnitQuery) -> UnitPage:
+        """Return one page of units. Raises BadCursor for a cursor that is not ours."""
+        ...
+
+    def iterate_units(self, query: UnitQuery) -> Iterator[UnitRecord]:
+        """Yield every unit of `query`, pages inside."""
+        ...
+
+    def unit(
+        self, cluster: str, manager: str, unit: str, run: str | None = None, node: str | None = None
+    ) -> UnitRecord:
+        """Return a unit's run, the newest where none is named. Raises NotFound."""
+        ...
+
+    def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> Sequence[UnitRecord]:
+        """Return the newest runs of a unit, newest first."""
+        ...
+
+    def unit_power(
+        self, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
+    ) -> Sequence[BucketPower]:
+        """Return a run's energy in buckets, in time order."""
+        ...
+
+    def usage(
+        self,
+        by: UsageBy,
+        span: Span,
+        cluster: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        manager: str | None = None,
+    ) -> UsageReport:
+        """Return sums within `span`."""
+        ...
+
+    def clusters(self) -> Sequence[ClusterRecord]:
+        """Return every cluster."""
+        ...
+
+    def users(
+        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
+    ) -> AccountPage:
+        """Return users with their lifetime totals."""
+        ...
+
+    def projects(
+        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
+    ) -> AccountPage:
+        """Return projects with their lifetime totals."""
+        ...
+
+    def nodes(
+        self,
+        cluster: str | None = None,
+        state: NodeState | None = None,
+        after: str | None = None,
+        limit: int = 500,
+    ) -> NodePage:
+        """Return one page of nodes."""
+        ...
+
+    def node(self, node: str, cluster: str | None = None) -> NodeRecord:
+        """Return a node. Raises NotFound, AmbiguousNode where several clusters have one of that name."""
+        ...
+
+    def balance(self, cluster: str, node: str, span: Span, limit: int = 1000) -> Sequence[BalanceSlot]:
+        """Return the newest slots' balance within `span`, in time order."""
+        ...
+
+    def power(
+        self, span: Span, step_seconds: float, cluster: str | None = None, node: str | None = None
+    ) -> Sequence[PowerPoint]:
+        """Return energy by component and part in buckets, of one node or all."""
+        ...
+
+    def emission_factors(self, span: Span | None = None) -> Sequence[FactorRecord]:
+        """Return the factors within `span`; None: those in force now."""
+        ...
+
+    def health(self) -> DatabaseHealth:
+        """Return whether the account is in order."""
+        ...
+
+    def site_choice(self) -> SiteChoice:
+        """Return the zone chosen on the page, or proposed."""
+        ...

@@ -1,0 +1,62 @@
+"""What API and pages are built from; apps/ fills it in once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kwhere.core.clock import Clock
+from kwhere.reports.account import Account
+from kwhere.series.store import SeriesStore
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A next step for the operator: what is missing, what opens it, what takes that back."""
+
+    title: str
+    text: str
+    command: str | None = None
+    undo: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInForce:
+    """A setting as Methodology shows it."""
+
+    key: str
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneChoice:
+    """A country or grid zone that a factor exists for."""
+
+    zone: str
+    name: str
+
+
+def _nothing() -> Sequence[Hint]:
+    return ()
+
+
+def _no_settings() -> Sequence[SettingInForce]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where figures come from. `series` None: no store of series, charts come from the account alone."""
+
+    account: Account
+    clock: Clock
+    series: SeriesStore | None = None
+    time_zone: str = "UTC"
+    """The site's zone, in which pages show times."""
+    choose_zone: Callable[[str], None] | None = None
+    """Books the zone chosen on a page. Raises ConfigError for one without a factor. None: it cannot be changed here."""
+    zones: Sequence[ZoneChoice] = ()
+    """What may be chosen, by name."""
+    hints: Callable[[], Sequence[Hint]] = field(default=_nothing)
+    """What to do next on this site, the most useful first."""
+    settings_in_force: Callable[[], Sequence[SettingInForce]] = field(default=_no_settings)
+    version: str = ""

@@ -1,0 +1,89 @@
+"""A unit's charts: from the store of series where there is one, its power from the account where there is not."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kwhere.core.errors import NoData, SourceError, Unavailable
+from kwhere.core.quantities import MICROJOULES_PER_JOULE
+from kwhere.core.terms import Component, Part
+from kwhere.core.timespan import Span
+from kwhere.database.records import BucketPower, UnitRecord
+from kwhere.reports.sources import Sources
+from kwhere.series.charts import UNIT_CHARTS, Chart, ChartColumn, UnitRef, unit_chart
+
+UNIT_CHART_NAMES: tuple[str, ...] = tuple(UNIT_CHARTS)
+"""What can be asked for, in the order of the page."""
+
+
+def lifetime_of(record: UnitRecord, now: datetime) -> Span:
+    """Return the span from a unit's start to its end, or to now; never empty."""
+    end = record.ended_at or now
+    return Span(record.started_at, max(end, record.started_at + timedelta(seconds=1)))
+
+
+def unit_charts(
+    sources: Sources, record: UnitRecord, names: Sequence[str], span: Span, step_seconds: float
+) -> tuple[list[Chart], dict[str, str]]:
+    """Return the charts of `names` that have data, and why the others have none."""
+    charts: list[Chart] = []
+    missing: dict[str, str] = {}
+    for name in names:
+        chart, reason = _one_chart(sources, record, name, span, step_seconds)
+        if chart is None:
+            missing[name] = reason
+        else:
+            charts.append(chart)
+    return charts, missing
+
+
+def _one_chart(
+    sources: Sources, record: UnitRecord, name: str, span: Span, step_seconds: float
+) -> tuple[Chart | None, str]:
+    chart, reason = _from_series(sources, record, name, span, step_seconds)
+    if chart is None and name == "power":
+        chart = _from_account(sources, record, span)
+    return chart, reason
+
+
+def _from_series(
+    sources: Sources, record: UnitRecord, name: str, span: Span, step_seconds: float
+) -> tuple[Chart | None, str]:
+    if sources.series is None:
+        return None, "no store of series is set up"
+    ref = UnitRef(record.cluster, record.manager, record.unit, tuple((run.node, run.run) for run in record.node_runs))
+    try:
+        chart = unit_chart(sources.series, ref, name, span, step_seconds)
+    except NoData as error:
+        return None, str(error)
+    except (Unavailable, SourceError) as error:
+        return None, f"the store of series did not answer: {error}"
+    if not any(value is not None for column in chart.columns for value in column.values):
+        return None, "no samples in this span: the unit was shorter than two scrapes, or the node does not measure it"
+    return chart, ""
+
+
+def _from_account(sources: Sources, record: UnitRecord, span: Span) -> Chart | None:
+    buckets = sources.account.unit_power(record.cluster, record.manager, record.unit, record.run, span)
+    return power_chart(buckets) if buckets else None
+
+
+def power_chart(buckets: Sequence[BucketPower]) -> Chart:
+    """Return mean watts per component and part; as in all charts, a point ends the time it stands for."""
+    columns: list[ChartColumn] = []
+    for component in Component:
+        for part in Part:
+            values = tuple(_watts(bucket, component, part) for bucket in buckets)
+            if any(value is not None for value in values):
+                labels = {"component": str(component), "part": str(part)}
+                columns.append(ChartColumn(f"{component} {part}", labels, (values[0], *values)))
+    spans = [bucket.span for bucket in buckets]
+    times = (spans[0].start.timestamp(), *(span.end.timestamp() for span in spans))
+    return Chart("power", "Power", "watts", spans[0].seconds, times, tuple(columns))
+
+
+def _watts(bucket: BucketPower, component: Component, part: Part) -> float | None:
+    energy = bucket.energy_uj.get(component)
+    if energy is None:
+        return None
+    energy_uj = energy.dynamic_uj if part is Part.DYNAMIC else energy.idle_uj
+    return None if energy_uj is None else energy_uj / MICROJOULES_PER_JOULE / bucket.span.seconds

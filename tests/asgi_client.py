@@ -1,0 +1,49 @@
+"""Asks an ASGI application over HTTP without a network."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import httpx
+
+
+class AsgiClient:
+    """A synchronous client; cookies are kept between requests, redirects are not followed."""
+
+    def __init__(self, app: Any, base_url: str = "http://testserver", *, raise_errors: bool = True) -> None:
+        self._app = app
+        self._base_url = base_url
+        self._raise_errors = raise_errors
+        self.cookies = httpx.Cookies()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self._app, raise_app_exceptions=self._raise_errors)
+            async with httpx.AsyncClient(transport=transport, base_url=self._base_url, cookies=self.cookies) as client:
+                answer = await client.request(method, path, params=params, headers=headers, data=data)
+                self.cookies = client.cookies
+                return answer
+
+        return anyio.run(ask)
+
+    def get(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        return self.request("GET", path, params=params, headers=headers)
+
+    def post(
+        self, path: str, *, data: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        return self.request("POST", path, data=data, headers=headers)

@@ -1,0 +1,500 @@
+"""A made-up site that answers like the database: two nodes, a dozen units, a day; every figure plain arithmetic."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from kwhere.core.errors import NotFound
+from kwhere.core.terms import Component, EntryKind, Flag, Method
+from kwhere.core.timespan import Span
+from kwhere.database.records import (
+    AccountPage,
+    AccountRecord,
+    BalanceSlot,
+    BucketPower,
+    ClusterRecord,
+    ComponentBalance,
+    ComponentMethod,
+    ComponentShares,
+    DatabaseHealth,
+    FactorRecord,
+    NodePage,
+    NodeRecord,
+    NodeRun,
+    NodeState,
+    Overview,
+    PartEnergy,
+    PowerPoint,
+    SiteChoice,
+    UnitEmissions,
+    UnitPage,
+    UnitQuery,
+    UnitRecord,
+    UnitSort,
+    UsageBy,
+    UsageReport,
+    UsageRow,
+)
+
+NOW = datetime(2026, 11, 29, 18, 0, tzinfo=UTC)
+FACTOR_G_PER_KWH = 56.0
+METHODS = (
+    ComponentMethod(Component.CPU, Method.COUNTER, "powercap"),
+    ComponentMethod(Component.DRAM, Method.COUNTER, "powercap"),
+    ComponentMethod(Component.OTHER, Method.MODELLED, "model"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedClock:
+    """A clock that stands."""
+
+    now: datetime = NOW
+
+    def monotonic_ns(self) -> int:
+        return 0
+
+    def boottime_ns(self) -> int:
+        return 0
+
+    def utc_ns(self) -> int:
+        return int(self.now.timestamp()) * 1_000_000_000
+
+
+def _energy(watts: float, hours: float) -> dict[Component, PartEnergy]:
+    """Return 60 % cpu dynamic, 20 % cpu idle, 8 % dram dynamic, 2 % dram idle, 10 % other dynamic."""
+    total = int(watts * hours * 3600 * 1_000_000)
+    return {
+        Component.CPU: PartEnergy(total * 60 // 100, total * 20 // 100),
+        Component.DRAM: PartEnergy(total * 8 // 100, total * 2 // 100),
+        Component.OTHER: PartEnergy(total * 10 // 100, None),
+    }
+
+
+def _sum(energy: Mapping[Component, PartEnergy]) -> int:
+    return sum((parts.dynamic_uj or 0) + (parts.idle_uj or 0) for parts in energy.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    manager: str
+    unit: str
+    name: str | None
+    user: str | None
+    project: str | None
+    nodes: tuple[str, ...]
+    started_hours_ago: float
+    ended_hours_ago: float | None
+    watts: float
+    cpus: float | None
+    quality: frozenset[Flag] = frozenset()
+
+
+PLANS = (
+    _Plan("slurm", "4242", "cfd-wing-polar", "alice", "aero", ("node-a", "node-b"), 6.2, None, 161.0, 32),
+    _Plan("slurm", "4243", "cfd-wing-polar", "alice", "aero", ("node-a",), 2.5, None, 38.4, 8),
+    _Plan(
+        "kubernetes", "7f9c24e8-3b12-4fef-91a0-6e2ba5d2c0aa", "nb-7", "bob", "vision", ("node-b",), 22.0, None, 20.1, 4
+    ),
+    _Plan("docker", "0c1f7e2ab34d", "postgres", None, None, ("node-a",), 160.0, None, 7.25, None),
+    _Plan("session", "3", "carol's desktop", "carol", None, ("node-a",), 3.0, None, 4.9, None),
+    _Plan("systemd", "services", "services", None, None, ("node-a", "node-b"), 400.0, None, 3.1, None),
+    _Plan(
+        "process",
+        "dave:stress-ng",
+        "stress-ng",
+        "dave",
+        None,
+        ("node-b",),
+        0.4,
+        None,
+        61.3,
+        None,
+        frozenset({Flag.IDLE_TABLE}),
+    ),
+    _Plan("process", "erin:a%2Fb c%25", 'a/b c% "<x>"', "erin", None, ("node-b",), 0.1, None, 0.21, None),
+    _Plan(
+        "slurm",
+        "4199",
+        "train-resnet50-imagenet-with-a-very-long-name-indeed",
+        "bob",
+        "vision",
+        ("node-a",),
+        30.0,
+        9.5,
+        210.0,
+        16,
+    ),
+    _Plan("slurm", "4180", "md-equilibrate", "frank", "bio", ("node-b",), 14.0, 13.2, 96.0, 24, frozenset({Flag.GAP})),
+    _Plan(
+        "libvirt",
+        "5f1d2c3b-0000-4a5b-8c6d-7e8f90a1b2c3",
+        "web-frontend",
+        "ops",
+        "infra",
+        ("node-a",),
+        700.0,
+        None,
+        11.9,
+        4,
+    ),
+    _Plan("run", "4711-1795975931", "stress-ng --cpu 1 -t 10", "root", None, ("node-a",), 0.02, 0.017, 12.5, None),
+)
+
+
+def _record(plan: _Plan) -> UnitRecord:
+    start = NOW - timedelta(hours=plan.started_hours_ago)
+    end = None if plan.ended_hours_ago is None else NOW - timedelta(hours=plan.ended_hours_ago)
+    hours = ((end or NOW) - start) / timedelta(hours=1)
+    mean_watts = plan.watts * 0.83
+    energy = _energy(mean_watts, hours)
+    total = _sum(energy)
+    run = f"{plan.unit}@{int(start.timestamp())}"
+    grams = total / 3.6e12 * FACTOR_G_PER_KWH
+    share = _energy(mean_watts / len(plan.nodes), hours)
+    power = None if end else int(plan.watts * 1e6)
+    cores = (plan.cpus or 2.0) * 0.71
+    return UnitRecord(
+        cluster="local",
+        manager=plan.manager,
+        unit=plan.unit,
+        run=run,
+        name=plan.name,
+        user=plan.user,
+        project=plan.project,
+        state="ended" if end else "running",
+        nodes=plan.nodes,
+        submitted_at=start - timedelta(minutes=4) if plan.manager == "slurm" else None,
+        started_at=start,
+        ended_at=end,
+        cpus_allocated=plan.cpus,
+        memory_allocated_bytes=None if plan.cpus is None else int(plan.cpus) * 4 * 2**30,
+        gpus_allocated={},
+        power_uw=power,
+        cpu_user_ns=int(cores * hours * 3600 * 0.94e9),
+        cpu_system_ns=int(cores * hours * 3600 * 0.06e9),
+        cpu_efficiency_ratio=None if plan.cpus is None else 0.71,
+        memory_peak_bytes=int((plan.cpus or 1) * 2.6 * 2**30),
+        gpu_busy_ns=None,
+        io_read_bytes=int(hours * 4.1e9),
+        io_write_bytes=int(hours * 1.3e9),
+        network_receive_bytes=None,
+        network_transmit_bytes=None,
+        throttled_ns=int(hours * 12e9) if plan.manager == "kubernetes" else 0,
+        energy_uj=energy,
+        energy_total_uj=total,
+        emissions_grams=grams,
+        emissions=(UnitEmissions("static", "FR", "average", "lifecycle", "production", "static", grams, True),),
+        method=Method.COUNTER,
+        quality=plan.quality,
+        labels={"kube_namespace": "ml"} if plan.manager == "kubernetes" else {},
+        node_runs=tuple(
+            NodeRun(node, run, start, end, share, _sum(share), None if power is None else power // len(plan.nodes))
+            for node in plan.nodes
+        ),
+        methods=METHODS,
+    )
+
+
+UNITS: tuple[UnitRecord, ...] = tuple(_record(plan) for plan in PLANS)
+
+
+def many_units(count: int) -> tuple[UnitRecord, ...]:
+    """Return `count` ended units of three users, each a little smaller than the one before."""
+    users = ("alice", "bob", "frank")
+    plans = (
+        _Plan("slurm", str(10_000 + i), f"job-{i}", users[i % 3], "aero", ("node-a",), 20.0, 19.0 - i / count, 90.0, 8)
+        for i in range(count)
+    )
+    return tuple(_record(plan) for plan in plans)
+
+
+@dataclass
+class FakeAccount:
+    """Answers like the database's reader, from `UNITS`."""
+
+    records: tuple[UnitRecord, ...] = UNITS
+    empty: bool = False
+    zone: str | None = "FR"
+    proposed: bool = True
+    residual_uj: int = 0
+    calls: list[str] = field(default_factory=list)
+
+    def overview(self, top: int = 8) -> Overview:
+        self.calls.append("overview")
+        if self.empty:
+            return Overview(NOW, None, {}, Span(NOW - timedelta(hours=18), NOW), 0, None, None, None, {}, 0, (), (), 0)
+        live = sorted((r for r in self.records if r.power_uw), key=lambda r: -(r.power_uw or 0))
+        point = self.power(Span(NOW - timedelta(seconds=10), NOW), 10)[0]
+        energy = sum(p.energy_uj for p in self.power(Span(NOW - timedelta(hours=18), NOW), 300))
+        now = {c: ComponentShares(*(v // 10 for v in _fields(s))) for c, s in point.components.items()}
+        return Overview(
+            at=NOW - timedelta(seconds=4),
+            power_uw=sum(s.total_uj for s in now.values()),
+            power_now=now,
+            today=Span(NOW - timedelta(hours=18), NOW),
+            energy_today_uj=energy,
+            emissions_today_grams=None if self.zone is None else energy / 3.6e12 * FACTOR_G_PER_KWH,
+            measured_ratio=0.941,
+            completeness_ratio=0.9987,
+            nodes_by_state={NodeState.UP: 2},
+            units_running=len(live),
+            top_units=tuple(live[:top]),
+            methods=METHODS,
+            residual_uj=self.residual_uj,
+        )
+
+    def units(self, query: UnitQuery) -> UnitPage:
+        self.calls.append("units")
+        found = [] if self.empty else [r for r in self.records if _matches(r, query)]
+        if query.sort is UnitSort.POWER_WATTS:
+            found = [r for r in found if r.power_uw is not None]
+        found.sort(key=lambda r: _sort_key(r, query.sort), reverse=query.descending)
+        try:
+            first = int(query.after or 0)
+        except ValueError:
+            raise ValueError("this cursor is not one of ours") from None
+        items = tuple(found[first : first + query.limit])
+        following = first + query.limit
+        return UnitPage(items, str(following) if following < len(found) else None, query.span, 0.9987)
+
+    def iterate_units(self, query: UnitQuery) -> Iterator[UnitRecord]:
+        yield from self.units(replace(query, limit=10**9, after=None)).items
+
+    def unit(
+        self, cluster: str, manager: str, unit: str, run: str | None = None, node: str | None = None
+    ) -> UnitRecord:
+        for record in self.records:
+            if (record.cluster, record.manager, record.unit) == (cluster, manager, unit) and run in (None, record.run):
+                return record
+        raise NotFound(f"unit {manager}/{unit} of cluster {cluster}: no such unit")
+
+    def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> Sequence[UnitRecord]:
+        return [self.unit(cluster, manager, unit)]
+
+    def unit_power(
+        self, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
+    ) -> Sequence[BucketPower]:
+        record = self.unit(cluster, manager, unit, run)
+        watts = (record.power_uw or 1e7) / 1e6
+        buckets = []
+        for bucket in span.buckets(timedelta(minutes=5)):
+            swing = 1 + 0.3 * math.sin(bucket.start.timestamp() / 1800)
+            energy = _energy(watts * swing, 1 / 12)
+            buckets.append(BucketPower(bucket, energy, _sum(energy), 300 * 10**9, 600 * 10**9))
+        return buckets
+
+    def usage(
+        self,
+        by: UsageBy,
+        span: Span,
+        cluster: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        manager: str | None = None,
+    ) -> UsageReport:
+        rows = [] if self.empty else [_usage_row(by, key, group) for key, group in _groups(by, self.records).items()]
+        rows.sort(key=lambda row: row.key or "" if by is UsageBy.DAY else -row.energy_total_uj)
+        if not self.empty and by is not UsageBy.DAY:
+            for kind, watts in ((EntryKind.SYSTEM, 14.0), (EntryKind.UNALLOCATED, 61.0)):
+                energy = _energy(watts, 24)
+                rows.append(
+                    UsageRow(None, None, kind, 0, energy, _sum(energy), None, None, None, _sum(energy) / 3.6e12 * 56)
+                )
+        return UsageReport(by, span, tuple(rows), 0.9987, 0.941)
+
+    def clusters(self) -> Sequence[ClusterRecord]:
+        return () if self.empty else (ClusterRecord("local", 2, {NodeState.UP: 2}, 9, 318_000_000, self.zone),)
+
+    def users(
+        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
+    ) -> AccountPage:
+        return AccountPage(_accounts([r.user for r in self.records], name), None)
+
+    def projects(
+        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
+    ) -> AccountPage:
+        return AccountPage(_accounts([r.project for r in self.records], name), None)
+
+    def nodes(
+        self,
+        cluster: str | None = None,
+        state: NodeState | None = None,
+        after: str | None = None,
+        limit: int = 500,
+    ) -> NodePage:
+        self.calls.append("nodes")
+        return NodePage(() if self.empty else (_node("node-a", 201.0, 1.0), _node("node-b", 117.0, 0.9974)), None)
+
+    def node(self, node: str, cluster: str | None = None) -> NodeRecord:
+        if node not in ("node-a", "node-b") or self.empty:
+            raise NotFound(f"node {node!r}: no such node")
+        return _node(node, 201.0, 1.0)
+
+    def balance(self, cluster: str, node: str, span: Span, limit: int = 1000) -> Sequence[BalanceSlot]:
+        points = self.power(span, 10, cluster, node)[-limit:]
+        return [_balance(point, self.residual_uj) for point in points]
+
+    def power(
+        self, span: Span, step_seconds: float, cluster: str | None = None, node: str | None = None
+    ) -> Sequence[PowerPoint]:
+        self.calls.append("power")
+        if self.empty:
+            return ()
+        return [_power_point(bucket) for bucket in span.buckets(timedelta(seconds=step_seconds)) if bucket.end <= NOW]
+
+    def emission_factors(self, span: Span | None = None) -> Sequence[FactorRecord]:
+        if self.zone is None:
+            return ()
+        year = Span(datetime(2025, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+        source = "Ember, Yearly Electricity Data, 2025, CC BY 4.0"
+        published = datetime(2026, 4, 2, tzinfo=UTC)
+        return (
+            FactorRecord(
+                *("static", self.zone, "average", "lifecycle", "production", "static"),
+                *(year, FACTOR_G_PER_KWH, published, source, True),
+            ),
+        )
+
+    def health(self) -> DatabaseHealth:
+        return DatabaseHealth("0001", "sqlite", {NodeState.UP: 2}, 0, 0, 0, None)
+
+    def site_choice(self) -> SiteChoice:
+        return SiteChoice(self.zone, self.proposed and self.zone is not None)
+
+
+def _fields(shares: ComponentShares) -> tuple[int, int, int, int]:
+    return shares.units_dynamic_uj, shares.units_idle_uj, shares.system_uj, shares.unallocated_uj
+
+
+def _matches(record: UnitRecord, query: UnitQuery) -> bool:
+    wanted = (
+        (query.cluster, record.cluster),
+        (query.manager, record.manager),
+        (query.user, record.user),
+        (query.project, record.project),
+        (query.state, record.state),
+    )
+    if any(asked is not None and asked != found for asked, found in wanted):
+        return False
+    if query.node is not None and query.node not in record.nodes:
+        return False
+    text = " ".join(filter(None, (record.unit, record.name, record.user, record.project))).lower()
+    return query.q is None or query.q.lower() in text
+
+
+def _sort_key(record: UnitRecord, sort: UnitSort) -> float:
+    if sort is UnitSort.POWER_WATTS:
+        return record.power_uw or 0
+    if sort is UnitSort.CPU_SECONDS:
+        return (record.cpu_user_ns or 0) + (record.cpu_system_ns or 0)
+    if sort is UnitSort.STARTED_AT:
+        return record.started_at.timestamp()
+    if sort is UnitSort.ENDED_AT:
+        return (record.ended_at or NOW).timestamp()
+    return record.energy_total_uj
+
+
+def _groups(by: UsageBy, records: Sequence[UnitRecord]) -> dict[str | None, list[UnitRecord]]:
+    keys = {
+        UsageBy.USER: lambda r: r.user,
+        UsageBy.PROJECT: lambda r: r.project,
+        UsageBy.MANAGER: lambda r: r.manager,
+        UsageBy.CLUSTER: lambda r: r.cluster,
+        UsageBy.NODE: lambda r: r.nodes[0],
+        UsageBy.DAY: lambda r: r.started_at.date().isoformat(),
+    }
+    groups: dict[str | None, list[UnitRecord]] = {}
+    for record in records:
+        groups.setdefault(keys[by](record), []).append(record)
+    return groups
+
+
+def _usage_row(by: UsageBy, key: str | None, group: Sequence[UnitRecord]) -> UsageRow:
+    energy = {
+        component: PartEnergy(
+            sum(r.energy_uj[component].dynamic_uj or 0 for r in group),
+            sum(r.energy_uj[component].idle_uj or 0 for r in group),
+        )
+        for component in (Component.CPU, Component.DRAM, Component.OTHER)
+    }
+    cpu_ns = sum((r.cpu_user_ns or 0) + (r.cpu_system_ns or 0) for r in group)
+    grams = sum(r.emissions_grams or 0 for r in group)
+    return UsageRow(
+        key, "local", EntryKind.UNIT, len(group), energy, _sum(energy), cpu_ns, cpu_ns * 14 // 10, None, grams
+    )
+
+
+def _accounts(names: Sequence[str | None], wanted: str | None) -> tuple[AccountRecord, ...]:
+    return tuple(
+        AccountRecord("local", name, names.count(name), 1, 3_600_000_000_000, 56.0, NOW)
+        for name in sorted({n for n in names if n is not None})
+        if wanted in (None, name)
+    )
+
+
+def _node(name: str, watts: float, completeness: float) -> NodeRecord:
+    return NodeRecord(
+        cluster="local",
+        node=name,
+        state=NodeState.UP,
+        power_uw=int(watts * 1e6),
+        completeness_ratio=completeness,
+        lag_seconds=4.2,
+        newest_slot_at=NOW - timedelta(seconds=4),
+        first_slot_at=NOW - timedelta(days=12),
+        last_pull_at=NOW - timedelta(seconds=1),
+        last_error=None,
+        stopped=None,
+        clock_offset_seconds=0.012,
+        cpus=64,
+        version="0.1.0",
+        idle_policy="allocation",
+        parent=None,
+        units_running=6,
+        methods=METHODS,
+        measured_ratio=0.941,
+        lost_records=0,
+        quarantined_slots=0,
+    )
+
+
+def _power_point(bucket: Span) -> PowerPoint:
+    at = bucket.start.timestamp()
+    wave = 1 + 0.22 * math.sin(at / 420) + 0.09 * math.sin(at / 67)
+    busy = 150.0 if math.sin(at / 1900) > -0.2 else 70.0
+    dynamic = busy * wave
+    scale = bucket.seconds * 1e6
+    cpu = ComponentShares(int(dynamic * scale), int(54 * scale), int(6.1 * scale * wave), int(38 * scale))
+    dram = ComponentShares(int(dynamic * 0.11 * scale), int(8 * scale), int(0.8 * scale), int(6 * scale))
+    other = ComponentShares(int(dynamic * 0.16 * scale), int(11 * scale), int(1.1 * scale), int(9 * scale))
+    return PowerPoint(bucket, {Component.CPU: cpu, Component.DRAM: dram, Component.OTHER: other}, 2 * bucket.seconds)
+
+
+def _balance(point: PowerPoint, residual_uj: int) -> BalanceSlot:
+    parts = []
+    for component, shares in point.components.items():
+        method = next(m for m in METHODS if m.component is component)
+        parts.append(
+            ComponentBalance(
+                component,
+                shares.total_uj + residual_uj,
+                *_fields(shares),
+                residual_uj,
+                int(point.span.seconds * 1e9),
+                method.method,
+                method.source,
+            )
+        )
+    units = sum(s.units_dynamic_uj + s.units_idle_uj for s in point.components.values())
+    return BalanceSlot(
+        point.span,
+        sum(part.node_uj for part in parts),
+        units,
+        sum(s.system_uj for s in point.components.values()),
+        sum(s.unallocated_uj for s in point.components.values()),
+        sum(part.residual_uj for part in parts),
+        tuple(parts),
+        frozenset(),
+    )
