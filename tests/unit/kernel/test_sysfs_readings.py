@@ -7,7 +7,7 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.kernel.frequency import CpuFrequency, FrequencyMonitor, read_frequencies, read_frequency
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.identity import boot_id, machine_id, product_uuid, read_cpu_model
-from kwhere.kernel.thermal import Temperature, is_plausible, read_zones
+from kwhere.kernel.thermal import Temperature, is_plausible, read_temperatures, read_zones
 from kwhere.kernel.topology import Cpu, online_cpus, read_topology
 
 
@@ -102,16 +102,16 @@ def test_a_slow_kernel_is_asked_less_often(took_seconds: float, pause_seconds: f
 
 def test_thermal_zones_leave_out_the_impossible() -> None:
     assert read_zones(recorded("laptop-psys-mmio")) == [
-        Temperature("acpitz", 25_000),
-        Temperature("iwlwifi_1", 41_000),
-        Temperature("x86_pkg_temp", 51_000),
+        Temperature("acpitz", "acpitz", 25_000),
+        Temperature("iwlwifi_1", "iwlwifi_1", 41_000),
+        Temperature("x86_pkg_temp", "x86_pkg_temp", 51_000),
     ]
 
 
 def test_zones_of_one_type_carry_their_numbers() -> None:
     assert read_zones(recorded("xeon-2s-dram")) == [
-        Temperature("x86_pkg_temp-0", 62_000),
-        Temperature("x86_pkg_temp-1", 55_500),
+        Temperature("x86_pkg_temp", "x86_pkg_temp-0", 62_000),
+        Temperature("x86_pkg_temp", "x86_pkg_temp-1", 55_500),
     ]
 
 
@@ -122,7 +122,44 @@ def test_one_silent_zone_takes_no_other_down(tmp_path: Path, fs: HostFS) -> None
     write(tmp_path, "sys/class/thermal/thermal_zone2/temp", "1\n")
     write(tmp_path, "sys/class/thermal/cooling_device0/type", "Fan\n")
 
-    assert read_zones(fs) == [Temperature("soc", 41_250)]
+    assert read_zones(fs) == [Temperature("soc", "soc", 41_250)]
+
+
+@pytest.mark.parametrize(
+    ("name", "sensors"),
+    [
+        ("epyc-2s", {"k10temp-0/Tctl": 55_250, "k10temp-1/Tctl": 48_125}),
+        ("xeon-2s-dram", {"coretemp/Package id 0": 62_000, "coretemp/Core 0": 60_000, "coretemp/Package id 1": 55_500}),
+        (
+            "laptop-psys-mmio",
+            {
+                "coretemp/Package id 0": 51_000,
+                "coretemp/Core 0": 50_000,
+                "coretemp/Core 1": 51_000,
+                "nvme/Composite": 38_850,
+                "iwlwifi_1/temp1": 41_000,
+                "acpitz": 25_000,
+            },
+        ),
+        ("vm-no-meter", {}),
+    ],
+)
+def test_every_sensor_is_shown_once(name: str, sensors: dict[str, int]) -> None:
+    found = [(temperature.sensor, temperature.millicelsius) for temperature in read_temperatures(recorded(name))]
+
+    assert dict(found) == sensors
+    assert len(found) == len(sensors)
+
+
+def test_a_faulty_input_and_a_repeated_label(tmp_path: Path, fs: HostFS) -> None:
+    for number, (label, value) in enumerate([("Tccd", 40_000), ("Tccd", 41_000), ("Tctl", 42_000)], start=1):
+        write(tmp_path, f"sys/class/hwmon/hwmon0/temp{number}_label", label)
+        write(tmp_path, f"sys/class/hwmon/hwmon0/temp{number}_input", str(value))
+    write(tmp_path, "sys/class/hwmon/hwmon0/temp3_fault", "1\n")
+    write(tmp_path, "sys/class/hwmon/hwmon0/name", "k10temp\n")
+    write(tmp_path, "sys/class/hwmon/hwmon1/temp1_input", "1000\n")
+
+    assert [t.sensor for t in read_temperatures(fs)] == ["k10temp/Tccd", "k10temp/Tccd temp2"]
 
 
 def test_no_thermal_directory_is_absent(fs: HostFS) -> None:
