@@ -24,7 +24,6 @@ _TOTAL_COLUMNS = (
     "power_uw",
     "power_until_ns",
     "flags",
-    "methods",
     "energy_uj",
     "cpu_ns",
     *FIGURE_COLUMNS,
@@ -52,7 +51,8 @@ def book(connection: Connection, booking: Booking, sums: PageSums, registry: Run
     is_newest = newest.end_ns >= (_newest_end(connection, booking.node.id) or 0)
     ids = registry.resolve(connection, booking.node, sums.runs)
     _add_usage(connection, booking, sums, ids)
-    _add_totals(connection, sums, ids, newest.methods)
+    _add_totals(connection, sums, ids)
+    connection.execute(_SET_METHODS, {"node_id": booking.node.id, "methods": newest.methods})
     _add_node(connection, booking, sums)
     if is_newest:
         _end_runs(connection, booking.node.id, newest.end_ns)
@@ -121,13 +121,13 @@ def _add_usage(connection: Connection, booking: Booking, sums: PageSums, ids: Ma
         bulk.upsert(connection, schema.usage_hour, ("unit_run_id", "start_ns"), _USAGE_MERGES, [row])
 
 
-def _add_totals(connection: Connection, sums: PageSums, ids: Mapping[RunKey, int], methods: str) -> None:
-    rows = [_total_row(ids[key], run, methods) for key, run in sums.runs.items()]
+def _add_totals(connection: Connection, sums: PageSums, ids: Mapping[RunKey, int]) -> None:
+    rows = [_total_row(ids[key], run) for key, run in sums.runs.items()]
     bulk.update(
         connection,
         schema.unit_runs,
         _TOTAL_COLUMNS,
-        {**_total_changes("unit_runs"), "methods": "v.methods"},
+        _total_changes("unit_runs"),
         "unit_runs.id = v.unit_run_id",
         rows,
     )
@@ -147,11 +147,11 @@ def _add_totals(connection: Connection, sums: PageSums, ids: Mapping[RunKey, int
     )
 
 
-def _total_row(run_id: int, run: RunSums, methods: str) -> tuple[object, ...]:
+def _total_row(run_id: int, run: RunSums) -> tuple[object, ...]:
     total = run.total
     energy_uj = sum(value for value in total[:_ENERGIES] if value)
     cpu_ns = (total[_CPU[0]] or 0) + (total[_CPU[1]] or 0)
-    return (run_id, run.end_ns, run.power_uw, run.power_until_ns, run.flags, methods, energy_uj, cpu_ns, *total)
+    return (run_id, run.end_ns, run.power_uw, run.power_until_ns, run.flags, energy_uj, cpu_ns, *total)
 
 
 def _total_changes(table: str) -> dict[str, str]:
@@ -194,6 +194,10 @@ def touch(connection: Connection, node_id: int, width: str, starts: set[int], ca
     )
 
 
+_SET_METHODS = text(
+    "UPDATE unit_runs SET methods = :methods WHERE node_id = :node_id AND ended_ns IS NULL"
+    " AND (methods IS NULL OR methods <> :methods)"
+)
 _END_RUNS = text(
     "UPDATE unit_runs SET ended_ns = newest_end_ns WHERE node_id = :node_id AND ended_ns IS NULL AND kind = 'unit'"
     " AND newest_end_ns < :newest_end_ns RETURNING unit_id"

@@ -169,29 +169,58 @@ def _rename(
     user_ids: Mapping[str, int],
     project_ids: Mapping[str, int],
 ) -> None:
-    """Write names that a node learned later; only into units that no manager has claimed."""
+    """Write names that a node learned later; names once known stay where it forgets them."""
+    rows: list[bulk.Row] = []
+    for unit_id, key, held in _held_names(connection, node.id, runs):
+        names = runs[key].names.after(held)
+        if (names.name, names.user, names.project, names.labels) == (held.name, held.user, held.project, held.labels):
+            continue
+        owners = (user_ids.get(names.user or ""), project_ids.get(names.project or ""))
+        rows.append((unit_id, names.name, *owners, _labels(names), search_text(key.unit, names)))
     bulk.update(
         connection,
         schema.units,
-        (*_UNIT_KEY, "name", "user_id", "project_id", "labels", "search"),
+        ("id", "name", "user_id", "project_id", "labels", "search"),
         {
-            "name": "coalesce(v.name, units.name)",
+            "name": "v.name",
             "user_id": "coalesce(v.user_id, units.user_id)",
             "project_id": "coalesce(v.project_id, units.project_id)",
-            "labels": "coalesce(v.labels, units.labels)",
+            "labels": "v.labels",
             "search": "v.search",
         },
-        " AND ".join(f"units.{name} = v.{name}" for name in _UNIT_KEY)
-        + " AND (coalesce(units.name, '') <> coalesce(v.name, '')"
-        " OR coalesce(units.user_id, 0) <> coalesce(v.user_id, 0)"
-        " OR coalesce(units.project_id, 0) <> coalesce(v.project_id, 0)"
-        " OR coalesce(units.labels, '') <> coalesce(v.labels, ''))",
-        [
-            _unit_row(node, key, run, user_ids, project_ids)[:10]
-            for key, run in runs.items()
-            if key.kind is EntryKind.UNIT
-        ],
+        "units.id = v.id AND units.scope_node_id <> 0",
+        rows,
     )
+
+
+def _held_names(
+    connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]
+) -> Iterable[tuple[int, RunKey, RunNames]]:
+    units, unit_runs, users, projects = schema.units, schema.unit_runs, schema.users, schema.projects
+    query = (
+        select(
+            units.c.id,
+            unit_runs.c.manager,
+            unit_runs.c.unit,
+            unit_runs.c.run,
+            units.c.name,
+            users.c.name,
+            projects.c.name,
+            units.c.labels,
+        )
+        .select_from(unit_runs)
+        .join(units, units.c.id == unit_runs.c.unit_id)
+        .outerjoin(users, users.c.id == units.c.user_id)
+        .outerjoin(projects, projects.c.id == units.c.project_id)
+        .where(unit_runs.c.node_id == node_id)
+    )
+    for words in _chunks(sorted({key.run for key in runs})):
+        for row in connection.execute(query.where(unit_runs.c.run.in_(words))):
+            unit_id, manager, unit, run, name, user, project, labels = row
+            key = RunKey(EntryKind.UNIT, manager, unit, run)
+            if key in runs:
+                pairs = tuple(sorted(json.loads(labels).items())) if labels else ()
+                yield unit_id, key, RunNames(name, user, project, None, pairs)
 
 
 def _find(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:

@@ -28,6 +28,16 @@ class RunNames:
     node_name: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
+    def after(self, earlier: "RunNames") -> "RunNames":
+        """Return what is known from both, these first: a node may learn a name late and never unlearns one."""
+        return RunNames(
+            name=self.name or earlier.name,
+            user=self.user or earlier.user,
+            project=self.project or earlier.project,
+            node_name=self.node_name or earlier.node_name,
+            labels=tuple(sorted(self.labels or earlier.labels)),
+        )
+
 
 @dataclass(slots=True)
 class RunSums:

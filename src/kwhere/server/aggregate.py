@@ -138,7 +138,7 @@ def _add_run(
     length_ns = slot.end_ns - slot.start_ns
     if slot.end_ns >= run.end_ns:
         energy_uj = sum(value for value in values[:_ENERGIES] if value)
-        run.names = names if run.names == names else _later(run.names, names)
+        run.names = names if run.names == names else names.after(run.names)
         run.end_ns = slot.end_ns
         run.power_uw = energy_uj * NANOSECONDS_PER_SECOND // length_ns
         run.power_until_ns = slot.end_ns + _FRESH_SLOTS * length_ns
@@ -147,17 +147,6 @@ def _add_run(
     for start_ns, share in shares:
         held = run.buckets.get(start_ns)
         run.buckets[start_ns] = share if held is None else add(held, share)
-
-
-def _later(names: RunNames, newer: RunNames) -> RunNames:
-    """Return what is known from both, the newer first: a node may learn a name late and never unlearns one."""
-    return RunNames(
-        name=newer.name or names.name,
-        user=newer.user or names.user,
-        project=newer.project or names.project,
-        node_name=newer.node_name or names.node_name,
-        labels=newer.labels or names.labels,
-    )
 
 
 def _slot_sums(line: SlotLine, flags: int, balance: tuple[int | None, ...]) -> SlotSums:

@@ -1,0 +1,55 @@
+"""What is noted of a node at each pull, and what a person decides of one."""
+
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection, Engine, select, update
+
+from kwhere.core.errors import NotFound
+from kwhere.database import audit, schema
+from kwhere.database.engine import writing
+
+_nodes = schema.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class PullFacts:
+    """What an answer says of a node."""
+
+    pull_ns: int
+    pull_seconds: float
+    clock_offset_ns: int | None
+    parent: str | None
+    slot_seconds: int
+    cpus: int
+    version: str
+    idle_policy: str
+
+
+def record_pull(connection: Connection, node_id: int, facts: PullFacts) -> None:
+    """Note an answer; clears the last error."""
+    values = {item.name: getattr(facts, item.name) for item in fields(PullFacts)}
+    connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(**values, error=None, error_since_ns=None))
+
+
+def record_failure(connection: Connection, node_id: int, error: str, now_ns: int) -> bool:
+    """Note why a pull failed; return whether that is news."""
+    held = connection.execute(select(_nodes.c.error).where(_nodes.c.id == node_id)).scalar_one_or_none()
+    if held == error:
+        return False
+    changed = update(_nodes).where(_nodes.c.id == node_id)
+    connection.execute(changed.values(error=error[:1000], error_since_ns=now_ns))
+    return True
+
+
+def retire(engine: Engine, cluster: str, node: str, now_ns: int, *, by: str) -> None:
+    """Stop expecting a node: completeness counts it up to now. Raises NotFound."""
+    with writing(engine).begin() as connection:
+        node_id = connection.execute(
+            select(_nodes.c.id)
+            .join(schema.clusters, schema.clusters.c.id == _nodes.c.cluster_id)
+            .where(schema.clusters.c.name == cluster, _nodes.c.name == node)
+        ).scalar_one_or_none()
+        if node_id is None:
+            raise NotFound(f"node {node} of cluster {cluster}")
+        connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(retired_ns=now_ns))
+        audit.record(connection, now_ns, by, "retire node", f"{cluster}/{node}")

@@ -1,0 +1,47 @@
+"""Engines on fresh databases: the same test over SQLite and a real PostgreSQL."""
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from tests import postgresql
+
+from kwhere.database.engine import open_engine
+from kwhere.database.maintenance import upgrade
+from kwhere.database.settings import DatabaseSettings
+
+BOTH = ("sqlite", pytest.param("postgresql", marks=pytest.mark.service("postgresql")))
+
+
+@functools.cache
+def _sqlite_template() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="kwhere-sqlite-")) / "template.sqlite"
+    engine = open_engine(DatabaseSettings(url=f"sqlite:///{path}"))
+    upgrade(engine)
+    engine.dispose()
+    return path
+
+
+def sqlite_engine(path: Path) -> Engine:
+    """Return an engine on a fresh database at `path`."""
+    shutil.copyfile(_sqlite_template(), path)
+    return open_engine(DatabaseSettings(url=f"sqlite:///{path}"))
+
+
+@pytest.fixture(params=BOTH)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """An upgraded, empty database: once on SQLite, once on PostgreSQL."""
+    if request.param == "sqlite":
+        opened = sqlite_engine(tmp_path / "account.sqlite")
+        yield opened
+        opened.dispose()
+        return
+    url = postgresql.new_database()
+    opened = open_engine(DatabaseSettings(url=url))
+    yield opened
+    opened.dispose()
+    postgresql.drop_database(url)
