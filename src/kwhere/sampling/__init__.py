@@ -1,1 +1,1 @@
-"""One step: read, split, sum into slots; totals that collectors show."""
+"""One step of the agent: read, split, sum into slots; totals that collectors show."""

@@ -1,0 +1,185 @@
+"""All meters of a node: read each step, unwrapped, with the choice of source that sticks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kwhere.core.errors import NoData, SourceError, Unavailable
+from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.energy.zone import DomainState, DomainStep, DomainTrack, ZoneReading
+from kwhere.meters.meter import Domain, Meter, Reading
+
+HOLD_INTERVALS = 3
+_FASTEST_REFRESH_NS = 1_000_000_000
+COMPONENT_OF = {
+    DomainKind.CPU: Component.CPU,
+    DomainKind.DRAM: Component.DRAM,
+    DomainKind.GPU: Component.GPU,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MeterStep:
+    """What one domain of one meter added in this step."""
+
+    source: str
+    method: Method
+    domain: Domain
+    step: DomainStep
+    first: bool
+    """A baseline: what came before it is not in any later delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHealth:
+    """Whether a source works now; `reason` is one word when not, else empty."""
+
+    up: bool
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class GapCount:
+    """Gaps of one source: how many by cause, and how long in all."""
+
+    by_cause: dict[str, int] = field(default_factory=dict)
+    duration_ns: int = 0
+
+
+class MeterBank:
+    """Reads every meter once per step. A bad meter is a reason and a gap; the others go on."""
+
+    def __init__(self, meters: Sequence[Meter], absent: Mapping[str, str], interval_ns: int) -> None:
+        """`meters` come in the order in which they are believed; `absent` is the reason of each source not built."""
+        self._meters = tuple(meters)
+        self._interval_ns = interval_ns
+        self._tracks: dict[tuple[str, Domain], DomainTrack] = {}
+        self._restored: dict[tuple[str, Domain], DomainState] = {}
+        self._chosen: dict[DomainKind, str] = {}
+        self.health: dict[str, SourceHealth] = {
+            source: SourceHealth(False, reason) for source, reason in absent.items()
+        }
+        self.gaps: dict[str, GapCount] = {meter.source: GapCount() for meter in meters}
+        self.totals_uj: dict[tuple[str, Domain], int] = {}
+        """Energy of every domain of every meter since the process began, chosen or not."""
+
+    def read(self, now_ns: int, *, suspended: bool) -> list[MeterStep]:
+        """Return what every domain added since the last step. `now_ns` is the monotonic clock."""
+        steps: list[MeterStep] = []
+        for meter in self._meters:
+            steps += self._read_meter(meter, now_ns, suspended)
+        self._choose(steps)
+        return steps
+
+    def chosen(self, kind: DomainKind) -> str | None:
+        """Return the source that speaks for a kind of domain; it is chosen once and kept."""
+        return self._chosen.get(kind)
+
+    def methods(self) -> Mapping[str, Method]:
+        """Return each meter's method by source."""
+        return {meter.source: meter.method for meter in self._meters}
+
+    def count_gap(self, source: str, cause: str, duration_ns: int) -> None:
+        """Note an interval in which `source` added nothing."""
+        gaps = self.gaps.setdefault(source, GapCount())
+        gaps.by_cause[cause] = gaps.by_cause.get(cause, 0) + 1
+        gaps.duration_ns += duration_ns
+
+    def switch_off(self, source: str, reason: str) -> None:
+        """Stop using a meter whose readings cannot be true; its reason shows from now on."""
+        self._meters = tuple(meter for meter in self._meters if meter.source != source)
+        self.health[source] = SourceHealth(False, reason)
+
+    def saved(self) -> Mapping[tuple[str, Domain], DomainState]:
+        """Return raw counters of every domain, for the journal."""
+        found = {place: track.saved() for place, track in self._tracks.items()}
+        return {place: state for place, state in found.items() if state is not None}
+
+    def restore(self, states: Mapping[tuple[str, Domain], DomainState]) -> None:
+        """Go on from counters saved in this boot: the first delta is the missing interval."""
+        self._restored = dict(states)
+
+    def close(self) -> None:
+        """Close every meter."""
+        for meter in self._meters:
+            meter.close()
+
+    def _read_meter(self, meter: Meter, now_ns: int, suspended: bool) -> list[MeterStep]:
+        try:
+            readings = meter.read(now_ns)
+        except NoData:
+            return []
+        except Unavailable as error:
+            self.health[meter.source] = SourceHealth(False, error.reason)
+            return []
+        except SourceError:
+            self.health[meter.source] = SourceHealth(False, "nonsense")
+            return []
+        self.health[meter.source] = SourceHealth(True)
+        by_domain: dict[Domain, list[tuple[str, ZoneReading]]] = {}
+        for reading in readings:
+            by_domain.setdefault(reading.domain, []).append((reading.zone, zone_reading(reading)))
+        slept = suspended and meter.method is not Method.MODELLED  # a model counts kernel counters, which stood still
+        return [self._advance(meter, domain, zones, now_ns, slept) for domain, zones in by_domain.items()]
+
+    def _advance(
+        self, meter: Meter, domain: Domain, zones: Sequence[tuple[str, ZoneReading]], now_ns: int, suspended: bool
+    ) -> MeterStep:
+        place = (meter.source, domain)
+        track = self._tracks.get(place)
+        if track is None:
+            track = self._tracks[place] = self._track(meter, domain)
+        first = track.saved() is None
+        step = track.advance(zones, now_ns, suspended=suspended)
+        for gap in step.gaps:
+            self.count_gap(meter.source, gap.cause, gap.duration_ns)
+        self.totals_uj[place] = self.totals_uj.get(place, 0) + (step.energy_uj or 0)
+        return MeterStep(meter.source, meter.method, domain, step, first)
+
+    def _track(self, meter: Meter, domain: Domain) -> DomainTrack:
+        refresh_ns = max(int(meter.refresh_seconds * 1e9), self._interval_ns, _FASTEST_REFRESH_NS)
+        track = DomainTrack(p_max_uw=self.p_max_uw(meter, domain), hold_ns=HOLD_INTERVALS * refresh_ns)
+        state = self._restored.pop((meter.source, domain), None)
+        if state is not None:
+            track.restore(state)
+        return track
+
+    def p_max_uw(self, meter: Meter, domain: Domain) -> int:
+        """Return the largest plausible power of a domain; of a platform: its components' and what lies beside them."""
+        own_uw = meter.p_max_uw(domain)
+        if domain.kind is not DomainKind.PLATFORM:
+            return own_uw
+        kinds = [kind for kind, component in COMPONENT_OF.items() if component in meter.covers]
+        return own_uw + sum(self.p_max_of_kind_uw(kind) for kind in kinds)
+
+    def p_max_of_kind_uw(self, kind: DomainKind) -> int:
+        """Return what all domains of a kind may draw together, by the meter that allows most."""
+        return max(
+            (sum(meter.p_max_uw(d) for d in meter.domains if d.kind is kind) for meter in self._meters), default=0
+        )
+
+    def _choose(self, steps: Iterable[MeterStep]) -> None:
+        """Choose, for each kind of domain, the first source that answered.
+
+        The model speaks for memory only where it also speaks for the CPU: a node whose meter has no dram domain has
+        no dram figure, not a guessed one beside a measured one.
+        """
+        for step in steps:
+            kind = step.domain.kind
+            if kind is DomainKind.PLATFORM or kind in self._chosen:
+                continue
+            cpu_source = self._chosen.get(DomainKind.CPU, step.source)
+            if step.method is Method.MODELLED and kind is not DomainKind.CPU and cpu_source != step.source:
+                continue
+            self._chosen[kind] = step.source
+
+
+def zone_reading(reading: Reading) -> ZoneReading:
+    """Return what the unwrapping needs of a meter's reading."""
+    return ZoneReading(
+        time_ns=reading.time_ns,
+        counter_uj=reading.counter_uj,
+        power_uw=reading.power_uw,
+        range_uj=reading.range_uj,
+        p_max_uw=reading.p_max_uw,
+        device_time=reading.device_time,
+    )

@@ -1,0 +1,103 @@
+"""From the sampler's running sums to the immutable snapshot that readers get."""
+
+from collections.abc import Callable, Collection
+
+from kwhere.core.terms import Component
+from kwhere.ledger.rows import ENERGY_COLUMNS
+from kwhere.meters.meter import PLATFORM
+from kwhere.sampling.accounts import Account
+from kwhere.sampling.meter_bank import COMPONENT_OF
+from kwhere.sampling.step import Sampler
+from kwhere.sampling.totals import EnergyRow, IdleBaselineNow, SourceTotals, StepCounts, Totals, UnitTotals
+
+
+def build_totals(sampler: Sampler, counts: StepCounts) -> Totals:
+    """Return everything since the process began, as it stands after the last step."""
+    components = sampler.control.totals_uj()
+    bank, energy = sampler.parts.bank, sampler.parts.energy
+    return Totals(
+        created_utc_ns=sampler.created_utc_ns,
+        utc_ns=sampler.last_utc_ns,
+        units=tuple(
+            unit_totals(account, components) for _, account in sorted(sampler.accounts.units.items()) if account.unit
+        ),
+        system_uj=energy_row(sampler.accounts.system, components),
+        unallocated_uj=energy_row(sampler.accounts.unallocated, components),
+        node_uj=dict(components),
+        meters_uj=dict(bank.totals_uj),
+        sources={
+            source: SourceTotals(
+                health.up,
+                health.reason,
+                dict(bank.gaps[source].by_cause) if source in bank.gaps else {},
+                bank.gaps[source].duration_ns if source in bank.gaps else 0,
+            )
+            for source, health in bank.health.items()
+        },
+        methods=dict(sampler.control.sources()),
+        idle=idle_in_force(sampler),
+        carry_uj=energy.platform.carry_uj if energy.platform is not None and not energy.platform.off else None,
+        residual_uj=sampler.residual_uj,
+        system_cpu_ns=sampler.accounts.system.sums.cpu_ns,
+        counts=counts,
+        slots=sampler.slots,
+    )
+
+
+def idle_in_force(sampler: Sampler) -> tuple[IdleBaselineNow, ...]:
+    """Return the idle power of every domain that speaks for the node."""
+    bank, platform = sampler.parts.bank, sampler.parts.energy.platform
+    found = []
+    for (source, domain), baseline in sampler.parts.energy.baselines.items():
+        if domain == PLATFORM and platform is not None and platform.source == source:
+            found.append(IdleBaselineNow(Component.OTHER, "", baseline.idle_uw, baseline.origin))
+        elif bank.chosen(domain.kind) == source:
+            found.append(IdleBaselineNow(COMPONENT_OF[domain.kind], domain.index, baseline.idle_uw, baseline.origin))
+    return tuple(found)
+
+
+def unit_totals(account: Account, components: Collection[Component]) -> UnitTotals:
+    """Return one unit's totals."""
+    assert account.unit is not None
+    user_ns, system_ns = shown_modes(account)
+    return UnitTotals(
+        tracked=account.unit,
+        live=account.ended_ns is None,
+        energy_uj=energy_row(account, components),
+        cpu=account.cpu,
+        cpu_user_ns=user_ns,
+        cpu_system_ns=system_ns,
+        detail=account.detail,
+        power_uw=account.power_uw,
+    )
+
+
+def shown_modes(account: Account) -> tuple[int | None, int | None]:
+    """Return cumulative user and system time to show, which never fall; None where the kernel does not tell them.
+
+    Where each step reads their sum alone, what came since the last full reading is added in its proportion.
+    """
+    cpu, detail = account.cpu, account.detail
+    if cpu is not None and cpu.user_ns is not None and cpu.system_ns is not None:
+        user_ns, system_ns = cpu.user_ns, cpu.system_ns
+    elif detail is not None and detail.cpu_user_ns is not None and detail.cpu_system_ns is not None:
+        user_ns, system_ns = detail.cpu_user_ns, detail.cpu_system_ns
+        known_ns = user_ns + system_ns
+        since_ns = cpu.total_ns - account.detail_total_ns if cpu and account.detail_total_ns is not None else 0
+        user_ns += since_ns * user_ns // known_ns if known_ns else 0
+        system_ns += since_ns * detail.cpu_system_ns // known_ns if known_ns else 0
+    else:
+        return None, None
+    account.shown_user_ns = max(account.shown_user_ns, user_ns)
+    account.shown_system_ns = max(account.shown_system_ns, system_ns)
+    return account.shown_user_ns, account.shown_system_ns
+
+
+def energy_row(account: Account, components: Collection[Component]) -> EnergyRow:
+    """Return energy by component and part, of the components that a meter ever spoke of."""
+    return {column: account.sums.energy_uj[i] for i, column in enumerate(ENERGY_COLUMNS) if column[0] in components}
+
+
+def attach(sampler: Sampler, counts: Callable[[], StepCounts]) -> None:
+    """Let the sampler's board build its snapshots from here on."""
+    sampler.parts.board.attach(lambda: build_totals(sampler, counts()))
