@@ -1,20 +1,16 @@
 """What a collector is built from and what it gives: the protocol, its settings, its context, its plug-in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from kwhere.core.clock import Clock
 from kwhere.core.metrics import MetricSpec, Sample
 from kwhere.kernel.hostfs import HostFS
-
-if TYPE_CHECKING:
-    from kwhere.ledger.journal_stats import JournalStats
-    from kwhere.sampling.totals import TotalsBoard
+from kwhere.ledger.journal_stats import JournalStats
+from kwhere.sampling.totals import TotalsBoard
 
 
 class CollectorSettings(BaseModel):

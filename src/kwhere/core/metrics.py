@@ -44,6 +44,11 @@ class MetricSpec:
             if label in FORBIDDEN_LABELS or label.startswith("exported_") or not _LABEL.fullmatch(label):
                 raise ValueError(f"metric {self.name}: label {label!r} is reserved or not well formed")
 
+    @property
+    def family(self) -> str:
+        """Return the name without `_total` or `_info`: that of the OpenMetrics family."""
+        return self.name.removesuffix("_total" if self.kind is Kind.COUNTER else "_info")
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

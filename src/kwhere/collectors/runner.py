@@ -1,0 +1,176 @@
+"""Runs the collectors of a scrape: each timed, each on its own, none able to spoil another's samples."""
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+
+import structlog
+
+from kwhere.collectors.collector import AnyPlugin, Collector, CollectorContext, CollectorSettings
+from kwhere.core.errors import NoData, NotFound, Unavailable
+from kwhere.core.failure_memory import FailureMemory
+from kwhere.core.metrics import Kind, MetricSpec, Sample
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND, seconds
+
+UP = MetricSpec("kwhere_collector_up", Kind.GAUGE, "Whether the collector's last run went well.", ("collector",))
+DURATION = MetricSpec(
+    "kwhere_collector_duration_seconds", Kind.GAUGE, "How long the collector's last run took.", ("collector",)
+)
+ERRORS = MetricSpec("kwhere_collector_errors_total", Kind.COUNTER, "Runs of the collector that failed.", ("collector",))
+RUNNER_SPECS = (UP, DURATION, ERRORS)
+
+_RETRY_NS = 60 * NANOSECONDS_PER_SECOND
+_BUSY_SECONDS = 5.0
+_CLOSE_SECONDS = 0.5
+
+log = structlog.get_logger(__name__)
+
+
+class CollectorRunner:
+    """The enabled collectors. `collect` may be called from several threads; one collector runs once at a time."""
+
+    def __init__(self, plugins: Sequence[tuple[AnyPlugin, CollectorSettings]], context: CollectorContext) -> None:
+        self._runs = {plugin.name: _CollectorRun(plugin, settings, context) for plugin, settings in plugins}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the enabled collectors."""
+        return tuple(self._runs)
+
+    @property
+    def specs(self) -> tuple[MetricSpec, ...]:
+        """Return every metric that may appear."""
+        return RUNNER_SPECS + tuple(spec for run in self._runs.values() for spec in run.plugin.specs)
+
+    def collect(self, names: Collection[str] | None = None) -> list[Sample]:
+        """Return the samples of the collectors named, of all without names. Raises NotFound for an unknown name."""
+        unknown = sorted(set(names or ()) - self._runs.keys())
+        if unknown:
+            raise NotFound(f"collector {unknown[0]}: expected one of {', '.join(self._runs)}")
+        samples: list[Sample] = []
+        for name, run in self._runs.items():
+            if not names or name in names:
+                samples += run.collect()
+        return samples
+
+    def close(self) -> None:
+        """Close every collector."""
+        for run in self._runs.values():
+            run.close()
+
+
+class _CollectorRun:
+    """One collector with what is remembered of its runs."""
+
+    def __init__(self, plugin: AnyPlugin, settings: CollectorSettings, context: CollectorContext) -> None:
+        self.plugin = plugin
+        self._settings = settings
+        self._context = context
+        self._lock = threading.Lock()
+        self._collector: Collector | None = None
+        self._unavailable: str | None = None
+        self._tried_ns = 0
+        self._errors = 0
+        self._failures = FailureMemory()
+        self._created_s = context.clock.utc_ns() / NANOSECONDS_PER_SECOND
+
+    def collect(self) -> list[Sample]:
+        """Return what the collector says now, and how it went."""
+        clock = self._context.clock
+        started_ns = clock.monotonic_ns()
+        samples: list[Sample] = []
+        if self._lock.acquire(timeout=_BUSY_SECONDS):
+            try:
+                is_up = self._run_into(samples)
+            finally:
+                self._lock.release()
+        else:
+            # stuck in the kernel on behalf of an earlier scrape: the others must not wait for it
+            is_up = False
+        name = (self.plugin.name,)
+        samples.append(Sample(UP, name, int(is_up)))
+        samples.append(Sample(DURATION, name, seconds(clock.monotonic_ns() - started_ns)))
+        samples.append(Sample(ERRORS, name, self._errors, self._created_s))
+        return samples
+
+    def close(self) -> None:
+        """Close the collector."""
+        if self._collector is not None and self._lock.acquire(timeout=_CLOSE_SECONDS):
+            self._collector.close()
+            self._collector = None
+            self._lock.release()
+
+    def _run_into(self, samples: list[Sample]) -> bool:
+        """Add the samples; False where something failed. The one place of a scrape that catches everything."""
+        try:
+            collector = self._built()
+            if collector is None:
+                return False
+            faults = _take_good(collector.collect(), self.plugin, samples)
+        except NoData:
+            faults = []
+        except Exception as error:  # noqa: BLE001 - one collector must not take the others down
+            faults = [f"{type(error).__name__}: {error}"]
+        if faults:
+            self._errors += 1
+            self._tell(faults[0])
+            return False
+        self._recover()
+        return True
+
+    def _built(self) -> Collector | None:
+        """Return the collector; None where there is nothing to read, which is looked at again after a minute."""
+        if self._collector is not None:
+            return self._collector
+        now_ns = self._context.clock.monotonic_ns()
+        if self._unavailable is not None and now_ns - self._tried_ns < _RETRY_NS:
+            return None
+        self._tried_ns = now_ns
+        try:
+            self._collector = self.plugin.build(self._context, self._settings)
+        except Unavailable as error:
+            self._unavailable = f"{error.reason}: {error}"
+            self._tell(self._unavailable)
+            return None
+        self._unavailable = None
+        return self._collector
+
+    def _tell(self, fault: str) -> None:
+        repeats = self._failures.failed(self.plugin.name, fault, self._context.clock.monotonic_ns())
+        if repeats is not None:
+            log.warning("collector failed", collector=self.plugin.name, fault=fault, count=repeats)
+
+    def _recover(self) -> None:
+        if self._failures.recovered(self.plugin.name):
+            log.info("collector works again", collector=self.plugin.name)
+
+
+def _take_good(found: Iterable[Sample], plugin: AnyPlugin, samples: list[Sample]) -> list[str]:
+    """Append every sample that may be exposed; return what is wrong with the others."""
+    specs = {spec.name: spec for spec in plugin.specs}
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    faults: list[str] = []
+    for sample in found:
+        fault = _fault_of(sample, specs)
+        identity = (sample.spec.name, sample.labels) if fault is None else ("", ())
+        if fault is None and identity in seen:
+            fault = f"{sample.spec.name}{sample.labels}: given twice"
+        if fault is None:
+            seen.add(identity)
+            samples.append(sample)
+        else:
+            faults.append(fault)
+    return faults
+
+
+def _fault_of(sample: Sample, specs: dict[str, MetricSpec]) -> str | None:
+    spec, labels, value = sample.spec, sample.labels, sample.value
+    declared = specs.get(spec.name)
+    if declared is not spec and declared != spec:
+        return f"{spec.name}: not among the collector's specs"
+    if len(labels) != len(spec.labels):
+        return f"{spec.name}: expected the labels {spec.labels}, found {labels}"
+    if not all(type(label) is str for label in labels):
+        return f"{spec.name}: expected texts as labels, found {labels}"
+    if type(value) is not float and type(value) is not int:
+        return f"{spec.name}{labels}: expected a number, found {value!r}"
+    return None
