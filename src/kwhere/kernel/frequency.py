@@ -113,6 +113,11 @@ class FrequencyMonitor:
         self._first.wait(patience_seconds)
         return self._latest or {}
 
+    @property
+    def has_looked(self) -> bool:
+        """Return whether a reading has ended, even one that found nothing."""
+        return self._first.is_set()
+
     def refresh(self) -> float:
         """Read all CPUs once and return how many seconds to wait before the next time."""
         began = self._timer()

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.hosts.build import HOSTS, RECIPES, build
+from tests.recorded_hosts import open_host
 
 from kwhere.core.errors import SourceError
 from kwhere.kernel.hostfs import HostFS
@@ -12,10 +13,6 @@ from kwhere.kernel.stat import StatFile
 from kwhere.kernel.topology import read_topology
 
 NAMES = sorted(make().machine.name for make in RECIPES)
-
-
-def open_host(name: str) -> HostFS:
-    return HostFS(HOSTS / name / "proc", HOSTS / name / "sys", HOSTS / name / "cgroup")
 
 
 def contents(root: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.fixtures.hosts.build import HOSTS
+from tests.recorded_hosts import open_host
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.kernel.frequency import CpuFrequency, FrequencyMonitor, read_frequencies, read_frequency
@@ -20,10 +20,6 @@ def write(root: Path, path: str, text: str) -> None:
     target = root / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
-
-
-def recorded(name: str) -> HostFS:
-    return HostFS(HOSTS / name / "proc", HOSTS / name / "sys", HOSTS / name / "cgroup")
 
 
 def test_sockets_are_labels(tmp_path: Path, fs: HostFS) -> None:
@@ -64,14 +60,14 @@ def test_a_host_without_cpus_is_said_so(fs: HostFS) -> None:
 
 
 def test_frequencies_come_from_cpufreq() -> None:
-    found = read_frequencies(recorded("laptop-psys-mmio"))
+    found = read_frequencies(open_host("laptop-psys-mmio"))
 
     assert found[0] == CpuFrequency(400_000, 800_000, 3_900_000, "powersave")
     assert len(found) == 8
 
 
 def test_a_virtual_machine_tells_in_cpuinfo() -> None:
-    assert read_frequencies(recorded("vm-no-meter")) == {cpu: CpuFrequency(2_000_000) for cpu in range(4)}
+    assert read_frequencies(open_host("vm-no-meter")) == {cpu: CpuFrequency(2_000_000) for cpu in range(4)}
 
 
 def test_a_cpu_that_does_not_tell_is_no_zero(tmp_path: Path, fs: HostFS) -> None:
@@ -85,7 +81,7 @@ def test_a_cpu_that_does_not_tell_is_no_zero(tmp_path: Path, fs: HostFS) -> None
 
 
 def test_the_monitor_reads_in_its_own_thread_and_ends() -> None:
-    monitor = FrequencyMonitor(recorded("laptop-psys-mmio"))
+    monitor = FrequencyMonitor(open_host("laptop-psys-mmio"))
 
     assert monitor.latest(patience_seconds=60)[7].current_khz == 2_500_000
     monitor.close()
@@ -95,13 +91,13 @@ def test_the_monitor_reads_in_its_own_thread_and_ends() -> None:
 @pytest.mark.parametrize(("took_seconds", "pause_seconds"), [(0.001, 10.0), (5.0, 100.0)])
 def test_a_slow_kernel_is_asked_less_often(took_seconds: float, pause_seconds: float) -> None:
     times = iter([100.0, 100.0 + took_seconds])
-    monitor = FrequencyMonitor(recorded("vm-no-meter"), interval_seconds=1.0, timer=lambda: next(times))
+    monitor = FrequencyMonitor(open_host("vm-no-meter"), interval_seconds=1.0, timer=lambda: next(times))
 
     assert monitor.refresh() == pytest.approx(pause_seconds)
 
 
 def test_thermal_zones_leave_out_the_impossible() -> None:
-    assert read_zones(recorded("laptop-psys-mmio")) == [
+    assert read_zones(open_host("laptop-psys-mmio")) == [
         Temperature("acpitz", "acpitz", 25_000),
         Temperature("iwlwifi_1", "iwlwifi_1", 41_000),
         Temperature("x86_pkg_temp", "x86_pkg_temp", 51_000),
@@ -109,7 +105,7 @@ def test_thermal_zones_leave_out_the_impossible() -> None:
 
 
 def test_zones_of_one_type_carry_their_numbers() -> None:
-    assert read_zones(recorded("xeon-2s-dram")) == [
+    assert read_zones(open_host("xeon-2s-dram")) == [
         Temperature("x86_pkg_temp", "x86_pkg_temp-0", 62_000),
         Temperature("x86_pkg_temp", "x86_pkg_temp-1", 55_500),
     ]
@@ -145,7 +141,7 @@ def test_one_silent_zone_takes_no_other_down(tmp_path: Path, fs: HostFS) -> None
     ],
 )
 def test_every_sensor_is_shown_once(name: str, sensors: dict[str, int]) -> None:
-    found = [(temperature.sensor, temperature.millicelsius) for temperature in read_temperatures(recorded(name))]
+    found = [(temperature.sensor, temperature.millicelsius) for temperature in read_temperatures(open_host(name))]
 
     assert dict(found) == sensors
     assert len(found) == len(sensors)

@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+from tests.recorded_hosts import build_collector, open_host, said
+
+from kwhere.collectors.temperature import plugin
+from kwhere.core.errors import Unavailable
+from kwhere.kernel.hostfs import HostFS
+
+CELSIUS = "kwhere_node_temperature_celsius"
+
+
+def test_tenths_and_more_are_kept_and_cores_left_out() -> None:
+    assert said(plugin, open_host("laptop-psys-mmio")) == {
+        (CELSIUS, ("coretemp/Package id 0",)): 51.0,
+        (CELSIUS, ("acpitz",)): 25.0,
+        (CELSIUS, ("iwlwifi_1/temp1",)): 41.0,
+        (CELSIUS, ("nvme/Composite",)): 38.85,
+    }
+
+
+def test_processors_come_before_what_the_limit_cuts() -> None:
+    found = said(plugin, open_host("laptop-psys-mmio"), limit=1, exclude="")
+
+    assert list(found) == [(CELSIUS, ("coretemp/Core 0",))]
+
+
+def test_a_host_without_sensors_has_no_collector(tmp_path: Path) -> None:
+    for fs in (open_host("vm-no-meter"), HostFS(tmp_path, tmp_path, tmp_path)):
+        with pytest.raises(Unavailable):
+            build_collector(plugin, fs)
