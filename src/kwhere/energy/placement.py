@@ -115,19 +115,19 @@ def _place(
     """Return amounts by unit, then socket; `known` is filled in where a cpuset reaches one socket only."""
     if len(capacity) == 1:
         return [[amount] for amount, _ in wants]
-    left = list(capacity)
     places = list(known)
     for position, (amount, cpuset) in enumerate(wants):
-        if places[position] is None and cpuset is not None:
+        if cpuset is not None and places[position] is None:
             places[position] = _pinned(amount, topology.reach(cpuset))
-        place = places[position]
-        if place is not None:
-            left = [room - part for room, part in zip(left, place, strict=True)]
-    left = [max(0, room) for room in left]
-    return [
-        place if place is not None else _spread(amount, topology.reach(cpuset), left)
-        for place, (amount, cpuset) in zip(places, wants, strict=True)
-    ]
+    settled = [place for place in places if place is not None]
+    taken = [sum(column) for column in zip(*settled, strict=True)] or [0] * len(capacity)
+    left = [max(0, room - used) for room, used in zip(capacity, taken, strict=True)]
+    everywhere = left if any(left) else topology.cpus_by_socket
+    for position, (amount, cpuset) in enumerate(wants):
+        if places[position] is None:
+            weights = everywhere if cpuset is None else _within(topology.reach(cpuset), left)
+            places[position] = _proportional(amount, weights)
+    return [place for place in places if place is not None]
 
 
 def _pinned(amount: int, reach: Sequence[int]) -> list[int] | None:
@@ -137,14 +137,16 @@ def _pinned(amount: int, reach: Sequence[int]) -> list[int] | None:
     return [amount if cpus else 0 for cpus in reach]
 
 
-def _spread(amount: int, reach: Sequence[int], left: Sequence[int]) -> list[int]:
-    """Return `amount` over the sockets within reach by what is left there, else by their CPUs."""
+def _within(reach: Sequence[int], left: Sequence[int]) -> Sequence[int]:
+    """Return what is left of the sockets within reach, else how many CPUs of each are."""
     weights = [room if cpus else 0 for room, cpus in zip(left, reach, strict=True)]
-    return _proportional(amount, weights if any(weights) else reach)
+    return weights if any(weights) else reach
 
 
 def _proportional(amount: int, weights: Sequence[int]) -> list[int]:
     """Return `amount` cut at the running sums of `weights`: exact in sum, each piece within 1."""
+    if not amount:
+        return [0] * len(weights)
     whole = sum(weights)
     pieces = []
     seen = cut = 0
