@@ -8,7 +8,7 @@ from kwhere.collectors.collector import CollectorContext, CollectorPlugin, Colle
 from kwhere.core.errors import NoData, Unavailable
 from kwhere.core.metrics import Kind, MetricSpec, Sample
 from kwhere.kernel.frequency import SHORTEST_INTERVAL_SECONDS, CpuFrequency, FrequencyMonitor
-from kwhere.kernel.topology import CpuTopology, read_topology
+from kwhere.kernel.topology import CpuTopology, online_cpus, read_topology
 
 HERTZ = MetricSpec(
     "kwhere_node_cpu_frequency_hertz",
@@ -47,6 +47,7 @@ class FrequencyCollector:
         """Make ready; the thread starts with the first question."""
         self._host = context.host
         self._settings = settings
+        self._topology: CpuTopology | None = None
         self._monitor = FrequencyMonitor(context.host, settings.interval_seconds)
 
     def collect(self) -> Iterator[Sample]:
@@ -56,7 +57,7 @@ class FrequencyCollector:
             if self._monitor.has_looked:
                 raise Unavailable("absent", f"{self._host.path('sys/devices/system/cpu')}: no CPU tells its frequency")
             raise NoData("the first look at the CPU frequencies has not ended")
-        topology = read_topology(self._host)
+        topology = self._current_topology()
         for socket in topology.sockets:
             yield from _socket_samples(socket, topology, frequencies)
         if self._settings.per_cpu:
@@ -64,6 +65,12 @@ class FrequencyCollector:
                 khz = frequencies.get(cpu, CpuFrequency()).current_khz
                 if khz is not None:
                     yield Sample(CORE_HERTZ, (str(cpu),), khz * _HERTZ_PER_KHZ)
+
+    def _current_topology(self) -> CpuTopology:
+        """Return the topology, read anew only when CPUs came or went: it takes two files per CPU."""
+        if self._topology is None or self._topology.online != online_cpus(self._host):
+            self._topology = read_topology(self._host)
+        return self._topology
 
     def close(self) -> None:
         """End the thread."""

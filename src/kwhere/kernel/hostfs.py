@@ -60,6 +60,14 @@ def raise_descriptor_limit() -> int:
     return hard
 
 
+def _is_mounted(procfs: Path) -> bool:
+    """Return whether this is the kernel's procfs: its files have contents and the size 0, those of a copy do not."""
+    try:
+        return (procfs / "self" / "stat").stat().st_size == 0
+    except OSError:
+        return False
+
+
 def path_number(area_path: str) -> int:
     """Return a number for a path that is the same on every machine."""
     return zlib.crc32("/".join(part for part in area_path.split("/") if part).encode(errors="surrogateescape"))
@@ -87,8 +95,8 @@ class HostFS:
         self._lock = threading.Lock()
         self.generation = 0
         """Rises with every change of snapshot: kept files then open anew."""
-        self.is_recorded = not os.path.lexists(procfs / "self")
-        """Whether this is a copied tree: only a mounted procfs has `self`."""
+        self.is_recorded = not _is_mounted(procfs)
+        """Whether the processes are a copy: their clock is then `proc/uptime`, not ours."""
         self.select_snapshot(0)
 
     @property

@@ -1,9 +1,10 @@
 """The clock of a recorded host: it stands at the moment its `/proc/uptime` was taken."""
 
 from kwhere.core.clock import Clock, SystemClock
+from kwhere.core.errors import Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.kernel.hostfs import HostFS
-from kwhere.kernel.stat import parse_boot_time
+from kwhere.kernel.stat import parse_stat
 from kwhere.kernel.uptime import parse_uptime
 
 
@@ -21,12 +22,19 @@ class RecordedClock:
         return self.boottime_ns()
 
     def boottime_ns(self) -> int:
-        """Return nanoseconds since boot. Raises Unavailable or SourceError where `proc/uptime` does not say."""
-        return parse_uptime(self._fs.read_text("proc/uptime"), str(self._fs.path("proc/uptime"))).uptime_ns
+        """Return nanoseconds since boot; 0 in a tree without `proc/uptime`. Raises SourceError for nonsense in it."""
+        try:
+            text = self._fs.read_text("proc/uptime")
+        except Unavailable:
+            return 0
+        return parse_uptime(text, str(self._fs.path("proc/uptime"))).uptime_ns
 
     def utc_ns(self) -> int:
-        """Return the boot time of `proc/stat` plus the time since then, in nanoseconds."""
-        boot_s = parse_boot_time(self._fs.read_text("proc/stat"), str(self._fs.path("proc/stat")))
+        """Return the boot time plus the time since then; a tree that does not tell its boot time booted in 1970."""
+        try:
+            boot_s = parse_stat(self._fs.read_text("proc/stat"), str(self._fs.path("proc/stat"))).boot_time_s or 0
+        except Unavailable:
+            boot_s = 0
         return boot_s * NANOSECONDS_PER_SECOND + self.boottime_ns()
 
 

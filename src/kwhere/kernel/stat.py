@@ -8,6 +8,7 @@ from kwhere.core.quantities import USER_HZ_NANOSECONDS
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.numbers import counter, excerpt
 
+_LONGEST = 20  # digits of a 64-bit number
 _FEWEST_MODES = 4  # user nice system idle: what Linux 2.4 wrote
 
 
@@ -90,7 +91,9 @@ def _times(text: str, place: str) -> CpuTimes:
     words = text.split()[:10]
     if len(words) < _FEWEST_MODES:
         raise SourceError(f"{place}: expected at least {_FEWEST_MODES} numbers after a CPU, found {excerpt(text)}")
-    return CpuTimes(*(counter(word, place) for word in words))
+    if not (plain := "".join(words)).isascii() or not plain.isdigit() or len(max(words, key=len)) > _LONGEST:
+        return CpuTimes(*(counter(word, place) for word in words))  # says which word is wrong
+    return CpuTimes(*map(int, words))
 
 
 class StatFile:

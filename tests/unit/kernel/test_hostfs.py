@@ -144,8 +144,12 @@ def test_process_1_is_no_second_moment(root: Path) -> None:
     assert not fs.has_two_moments
 
 
-def test_a_copied_tree_is_told_from_a_mounted_procfs(fs: HostFS) -> None:
+def test_a_copied_tree_is_told_from_a_mounted_procfs(root: Path, fs: HostFS) -> None:
     assert fs.is_recorded
+    (root / "proc" / "42").mkdir()
+    (root / "proc" / "42" / "stat").write_text("42 (a) S")
+    (root / "proc" / "self").symlink_to("42")
+    assert HostFS(root / "proc", root / "sys", root / "cgroup").is_recorded
     assert not HostFS().is_recorded
 
 

@@ -121,6 +121,15 @@ def test_the_clock_of_a_plain_tree_stands_still(tmp_path: Path) -> None:
     fs.select_snapshot(1)
 
     assert clock.monotonic_ns() == 12_340_000_000
-    (tmp_path / "proc" / "stat").write_text("cpu 1 2 3 4\n")
-    with pytest.raises(SourceError, match="btime"):
-        clock.utc_ns()
+    assert clock.utc_ns() == 12_340_000_000
+    (tmp_path / "proc" / "stat").write_text("cpu 1 2 3 4\nbtime 1000\n")
+    assert clock.utc_ns() == 1_012_340_000_000
+
+
+def test_a_tree_without_uptime_stands_at_its_boot_and_nonsense_is_refused(tmp_path: Path) -> None:
+    clock = RecordedClock(HostFS(tmp_path, tmp_path, tmp_path))
+
+    assert (clock.monotonic_ns(), clock.utc_ns()) == (0, 0)
+    (tmp_path / "uptime").write_text("soon\n")
+    with pytest.raises(SourceError, match="uptime: expected"):
+        clock.monotonic_ns()
