@@ -62,6 +62,8 @@ class StepCounts:
     steps: int = 0
     late: int = 0
     missed: int = 0
+    failed: int = 0
+    """Steps that ended in a fault."""
     last_step_ns: int = 0
     interval_ns: int = 0
     read_errors: int = 0

@@ -1,11 +1,10 @@
 """Whole steps with numbers worked out by hand: the cases of energy.md and of the field."""
 
+from tests.sampling_world import SECOND, WATT, World, make_world
+
 from kwhere.core.terms import Component, DomainKind, Part
 from kwhere.core.unit import UnitKey
-from kwhere.ledger.closure import residuals
-from kwhere.ledger.rows import Entry, Slot
 from kwhere.meters.meter import Domain
-from tests.sampling_world import SECOND, WATT, HandMeter, World, make_world
 
 CPU0 = Domain(DomainKind.CPU, "0")
 CPU1 = Domain(DomainKind.CPU, "1")
