@@ -171,11 +171,3 @@ class PlatformSpan:
 
 def _parts(energy: Modelled) -> tuple[int, int]:
     return energy.dynamic_uj, energy.idle_uj
-
-
-def believable(platform_uj: int, package_uj: int) -> bool:
-    """Return whether a platform meter shows at least what the packages inside it drew over the same span.
-
-    psys on servers may be in another unit, one socket's or dead; only one that passes is taken at all.
-    """
-    return platform_uj > 0 and platform_uj >= package_uj

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwhere.core.counters import GapCause
-from kwhere.energy.platform import Closure, Modelled, PlatformSpan, PlatformState, SpanClosed, believable, close_span
+from kwhere.energy.platform import Closure, Modelled, PlatformSpan, PlatformState, SpanClosed, close_span
 
 SECOND = 1_000_000_000
 WATT = 1_000_000
@@ -197,17 +197,3 @@ def test_a_span_goes_on_after_a_restart() -> None:
     after.measured("cpu[0]", 10, SECOND)
 
     assert after.close(100, 2 * SECOND, 3 * SECOND) == SpanClosed(37, {"dram[0]": Modelled(1, 2)})
-
-
-@pytest.mark.parametrize(
-    ("psys", "packages", "expected"),
-    [
-        pytest.param(9_610_000, 3_780_000, True, id="case_energy_r4 a laptop's psys"),
-        pytest.param(0, 50_000_000, False, id="dead psys"),
-        pytest.param(0, 0, False, id="nothing says nothing"),
-        pytest.param(40_000_000, 180_000_000, False, id="psys of one socket, or in another unit"),
-        pytest.param(50_000_000, 50_000_000, True, id="as much as the packages"),
-    ],
-)
-def test_psys_is_believed_only_above_its_packages(psys: int, packages: int, expected: bool) -> None:
-    assert believable(psys, packages) is expected
