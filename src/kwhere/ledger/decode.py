@@ -1,7 +1,8 @@
 """Reading the ledger's wire format, strictly: what is not what the format says raises WireError with its place."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from kwhere import __version__
@@ -20,6 +21,14 @@ _FLAGS = {str(flag): flag for flag in Flag}
 
 def decode_page(body: bytes) -> Page:
     """Return header and slots of a whole page; their order, chain and end are checked. Raises WireError."""
+    header, lines = decode_lines(body, decode_slot)
+    return Page(header, tuple(lines))
+
+
+def decode_lines(
+    body: bytes, decode: Callable[[bytes, Sequence[str]], SlotLine]
+) -> tuple[PageHeader, Sequence[SlotLine]]:
+    """Return what `decode_page` does, each line read by `decode` from its bytes and the page's columns."""
     if not body.endswith(b"\n"):
         raise WireError("page: truncated, expected a newline at its end")
     first, *rest = body[:-1].split(b"\n")
@@ -27,12 +36,12 @@ def decode_page(body: bytes) -> Page:
     lines: list[SlotLine] = []
     for number, line in enumerate(rest, start=2):
         try:
-            lines.append(decode_slot(line, header.columns))
+            lines.append(decode(line, header.columns))
             _check_order(header, lines)
         except WireError as error:
             raise WireError(f"page line {number}: {error}") from error
     _check_end(header, lines)
-    return Page(header, tuple(lines))
+    return header, lines
 
 
 def decode_header(line: bytes) -> PageHeader:
@@ -69,12 +78,18 @@ def decode_header(line: bytes) -> PageHeader:
 
 def decode_slot(line: bytes, columns: Sequence[str]) -> SlotLine:
     """Return the slot of `line` (without newline), whose entries have `columns`. Raises WireError."""
+    frame, rows = decode_frame(line)
+    entries, unknown = entry_reader(tuple(columns)).read(rows, f"slot {frame.slot.seq}")
+    return replace(frame, slot=replace(frame.slot, entries=entries), unknown=unknown)
+
+
+def decode_frame(line: bytes) -> tuple[SlotLine, object]:
+    """Return the slot of `line` without its entries, and these as they stand there. Raises WireError."""
     record = _object(line, "slot")
     if record.keys() != _SLOT_KEYS:
         raise WireError(f"slot: expected the keys {sorted(_SLOT_KEYS)}, found {excerpt(sorted(record))}")
     seq = integer(record["seq"], "slot seq")
     place = f"slot {seq}"
-    entries, unknown = entry_reader(tuple(columns)).read(record["entries"], place)
     controls, node_busy_ns = _control_record(record["control"], place)
     slot = Slot(
         seq=seq,
@@ -82,13 +97,13 @@ def decode_slot(line: bytes, columns: Sequence[str]) -> SlotLine:
         end_ns=integer(record["end"], f"{place} end"),
         monotonic_ns=integer(record["monotonic_ns"], f"{place} monotonic_ns"),
         controls=controls,
-        entries=entries,
+        entries=(),
         node_busy_ns=node_busy_ns,
         flags=_flags(record["flags"], place),
     )
     if seq < 1 or slot.end_ns <= slot.start_ns:
         raise WireError(f"{place}: expected seq from 1 and start before end, found {slot.start_ns} to {slot.end_ns}")
-    return SlotLine(slot, _prev(record["prev"], place), digest(line), unknown, line)
+    return SlotLine(slot, _prev(record["prev"], place), digest(line), {}, line), record["entries"]
 
 
 def check_follows(page: Page, held_digest: str | None) -> None:
