@@ -7,9 +7,9 @@ from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.limits import P_MAX_DRAM_UW, P_MAX_MULTI_DIE_UW, PLATFORM_HEADROOM_UW
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.hwmon import HwmonSensor, SensorFile
+from kwhere.meters.failures import as_unavailable, worst
 from kwhere.meters.hwmon_sensors import HwmonZone, place_sensors
 from kwhere.meters.meter import Domain, Reading
-from kwhere.meters.powercap import worst
 
 ACPI_UNKNOWN_UW = 4_294_967_295_000
 """0xFFFFFFFF milliwatts: what an ACPI power meter says when it does not know."""
@@ -42,10 +42,8 @@ class HwmonMeter:
         for zone, file in self._files:
             try:
                 readings.append(self._reading(zone, file.read(), now_ns))
-            except Unavailable as error:
-                failures.append(error)
-            except SourceError as error:
-                failures.append(Unavailable("unsupported", str(error)))
+            except (Unavailable, SourceError) as error:
+                failures.append(as_unavailable(error))
         if not readings:
             raise worst(failures)
         return readings
@@ -89,12 +87,10 @@ def build_hwmon(fs: HostFS, source: str, method: Method, find: Callable[[HostFS]
             file = SensorFile(fs, zone.sensor)
             check(file.read(), zone)
             files.append((zone, file))
-        except Unavailable as error:
-            failures.append(error)
-        except SourceError as error:
-            failures.append(Unavailable("unsupported", str(error)))
+        except (Unavailable, SourceError) as error:
+            failures.append(as_unavailable(error))
     if not files:
-        raise worst(failures) if failures else Unavailable("absent", f"{source}: no sensor of a known chip")
+        raise worst(failures or [Unavailable("absent", f"{source}: expected a sensor of a known chip, found none")])
     return HwmonMeter(source, method, files)
 
 

@@ -8,12 +8,12 @@ from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.limits import P_MAX_DRAM_UW, PLATFORM_HEADROOM_UW, p_max_cpu_uw
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.powercap import POWERCAP_DIRECTORY, ZoneFile, find_zones
+from kwhere.meters.failures import as_unavailable, worst
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext, Plugin, Reading
 from kwhere.meters.mirrors import MirrorWatch
 from kwhere.meters.rapl_zones import RaplZone, drop_repeats, place_zones
 
 STUCK_AFTER_NS = 60 * NANOSECONDS_PER_SECOND
-_WORST_FIRST = ("permission", "unsupported", "stuck", "absent")
 
 
 class OpenZone:
@@ -98,7 +98,7 @@ class RaplMeter:
             try:
                 counter_uj = zone.read(now_ns)
             except (Unavailable, SourceError) as error:
-                failures.append(_as_unavailable(error))
+                failures.append(as_unavailable(error))
             else:
                 readings.append(_reading(zone.placed, counter_uj, now_ns, self._p_max_uw[zone.placed.domain]))
         return readings
@@ -113,26 +113,14 @@ def open_zones(context: MeterContext, kind: DomainKind, *more: DomainKind) -> li
             try:
                 readable[placed.zone.directory] = OpenZone(context.fs, placed)
             except (Unavailable, SourceError) as error:
-                failures.append(_as_unavailable(error))
+                failures.append(as_unavailable(error))
     if not readable:
-        raise worst(failures)
+        raise worst(failures or [Unavailable("absent", f"{POWERCAP_DIRECTORY}: expected such a zone, found none")])
     kept = [placed.zone.directory for placed in drop_repeats([zone.placed for zone in readable.values()])]
     for directory, zone in readable.items():
         if directory not in kept:
             zone.close()
     return [readable[directory] for directory in kept]
-
-
-def worst(failures: Sequence[Unavailable]) -> Unavailable:
-    """Return the failure to show of several: what a person can mend comes first."""
-    if not failures:
-        return Unavailable("absent", f"{POWERCAP_DIRECTORY}: expected a zone of this kind, found none")
-    rank = {reason: index for index, reason in enumerate(_WORST_FIRST)}
-    return min(failures, key=lambda failure: rank.get(failure.reason, len(rank)))
-
-
-def _as_unavailable(error: Unavailable | SourceError) -> Unavailable:
-    return error if isinstance(error, Unavailable) else Unavailable("unsupported", str(error))
 
 
 def _reading(placed: RaplZone, counter_uj: int, now_ns: int, p_max_uw: int) -> Reading:

@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import pytest
+from tests.unit.meters.powercap_tree import EACCES, FaultyFS, context, write_zone
+from tests.unit.meters.test_hwmon import WATT, write_chip
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.terms import Component
+from kwhere.meters.meter import Meter, MeterContext, Plugin
+from kwhere.meters.registry import SourceStatus, build_meters, plugins
+
+
+def speakers(root: Path | FaultyFS) -> dict[str, str]:
+    return {str(c): meter.source for c, meter in build_meters(context(root)).by_component.items()}
+
+
+def test_every_module_with_a_plugin_is_found() -> None:
+    assert [plugin.source for plugin in plugins()] == ["hwmon_energy", "hwmon_power", "model", "powercap", "psys"]
+
+
+def test_a_machine_without_any_meter_runs_on_the_model(tmp_path: Path) -> None:  # case_energy_r18
+    built = build_meters(context(tmp_path))
+
+    assert [meter.source for meter in built.meters] == ["model"]
+    assert {str(c): m.source for c, m in built.by_component.items()} == {"cpu": "model", "dram": "model"}
+    assert built.platforms == ()
+    assert [(s.source, s.up, s.reason) for s in built.sources] == [
+        ("hwmon_energy", False, "absent"),
+        ("hwmon_power", False, "absent"),
+        ("model", True, ""),
+        ("powercap", False, "absent"),
+        ("psys", False, "absent"),
+    ]
+
+
+def test_beside_measured_cpus_unmeasured_memory_is_missing_not_guessed(tmp_path: Path) -> None:
+    """case_energy_r12, case_energy_a6"""
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
+
+    assert speakers(tmp_path) == {"cpu": "powercap"}
+
+
+def test_closed_counters_leave_the_model_and_a_reason(tmp_path: Path) -> None:  # case_energy_r16
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
+    fs = FaultyFS(tmp_path)
+    fs.closed["energy_uj"] = EACCES
+
+    built = build_meters(context(fs))
+
+    assert speakers(fs) == {"cpu": "model", "dram": "model"}
+    (status,) = [status for status in built.sources if status.source == "powercap"]
+    assert (status.up, status.reason) == (False, "permission")
+    assert "intel-rapl:0/energy_uj" in status.detail
+
+
+def test_platforms_come_best_first_and_are_all_kept(tmp_path: Path) -> None:
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
+    write_zone(tmp_path, "intel-rapl:1", "psys", 0)
+    write_chip(tmp_path, 0, "power_meter", {"power1_average": 300 * WATT})
+    write_chip(tmp_path, 1, "aem0", {"energy1_input": 5})
+
+    built = build_meters(context(tmp_path))
+
+    assert [meter.source for meter in built.platforms] == ["hwmon_energy", "hwmon_power", "psys"]
+    assert built.by_component[Component.CPU].source == "powercap"
+
+
+def test_powercap_comes_before_hwmon(tmp_path: Path) -> None:
+    write_chip(tmp_path, 0, "amd_energy", {"energy1_input": 5, "energy1_label": "Esocket0"})
+    before = speakers(tmp_path)
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
+
+    assert (before, speakers(tmp_path)) == ({"cpu": "hwmon_energy"}, {"cpu": "powercap"})
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(Unavailable("permission", "closed"), "permission"), (SourceError("odd"), "nonsense")]
+)
+def test_a_plugin_that_fails_is_a_status_and_the_others_go_on(tmp_path: Path, error: Exception, reason: str) -> None:
+    def fail(_: MeterContext) -> Meter:
+        raise error
+
+    good = next(plugin for plugin in plugins() if plugin.source == "model")
+
+    built = build_meters(context(tmp_path), [Plugin("broken", fail), good])
+
+    assert built.sources[0] == SourceStatus("broken", up=False, reason=reason, detail=str(error))
+    assert len(built.meters) == 1
