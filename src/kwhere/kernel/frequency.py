@@ -46,7 +46,7 @@ def read_frequency(fs: HostFS, cpu: int) -> CpuFrequency:
         current_khz=_khz(fs, f"{directory}/scaling_cur_freq"),
         minimum_khz=_khz(fs, f"{directory}/scaling_min_freq"),
         maximum_khz=_khz(fs, f"{directory}/scaling_max_freq"),
-        governor=_word(fs, f"{directory}/scaling_governor"),
+        governor=_name(fs, f"{directory}/scaling_governor"),
     )
 
 
@@ -79,9 +79,9 @@ def _khz(fs: HostFS, area_path: str) -> int | None:
     return khz if khz > 0 else None
 
 
-def _word(fs: HostFS, area_path: str) -> str | None:
+def _name(fs: HostFS, area_path: str) -> str | None:
     try:
-        return fs.read_word(area_path) or None
+        return fs.read_name(area_path)
     except (Unavailable, SourceError):
         return None
 

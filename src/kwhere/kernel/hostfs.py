@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kwhere.core.errors import SourceError, Unavailable
-from kwhere.kernel.numbers import decimal
+from kwhere.kernel.numbers import decimal, excerpt
 
 READ_LIMIT_BYTES = 1 << 20
 READ_SIZE_BYTES = 16384
+LONGEST_NAME = 128
 RESERVED_DESCRIPTORS = 256
 """Left to sockets, the journal and reads that are not kept."""
 
@@ -146,6 +147,13 @@ class HostFS:
     def read_word(self, area_path: str) -> str:
         """Return the file's text without the white space around it."""
         return self.read_text(area_path).strip(" \t\r\n\0")
+
+    def read_name(self, area_path: str) -> str:
+        """Return a name that may stand in a label: one line, printable, not empty. Raises SourceError for others."""
+        word = self.read_word(area_path)
+        if not word or len(word) > LONGEST_NAME or not word.isprintable():
+            raise SourceError(f"{self.path(area_path)}: expected a name, found {excerpt(word)}")
+        return word
 
     def read_int(self, area_path: str) -> int:
         """Return the decimal number that the file holds. Raises SourceError for anything else."""

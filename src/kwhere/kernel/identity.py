@@ -26,7 +26,7 @@ class CpuModel:
 
 def boot_id(fs: HostFS) -> str:
     """Return the kernel's random id of this boot. Raises Unavailable or SourceError."""
-    return _plain_id(fs.read_word(BOOT_ID_FILE), fs.path(BOOT_ID_FILE))
+    return fs.read_name(BOOT_ID_FILE)
 
 
 def machine_id(path: Path = MACHINE_ID_FILE) -> str:
@@ -38,21 +38,17 @@ def machine_id(path: Path = MACHINE_ID_FILE) -> str:
         raise failure(error, path) from error
     if word == "uninitialized":  # what systemd leaves in an image that has not booted yet
         raise Unavailable("absent", f"{path}: holds no id yet")
-    return _plain_id(word, path)
+    if not word or len(word) > _ID_LONGEST or not word.isprintable():
+        raise SourceError(f"{path}: expected an id, found {excerpt(word)}")
+    return word
 
 
 def product_uuid(fs: HostFS) -> str | None:
     """Return the board's UUID in lower case; None where there is none or only root may read it."""
     try:
-        return _plain_id(fs.read_word(PRODUCT_UUID_FILE), fs.path(PRODUCT_UUID_FILE)).lower()
+        return fs.read_name(PRODUCT_UUID_FILE).lower()
     except (Unavailable, SourceError):
         return None
-
-
-def _plain_id(word: str, path: Path) -> str:
-    if not word or len(word) > _ID_LONGEST or not word.isascii() or not word.isprintable():
-        raise SourceError(f"{path}: expected an id, found {excerpt(word)}")
-    return word
 
 
 def read_cpu_model(fs: HostFS) -> CpuModel:

@@ -61,7 +61,7 @@ def read_chips(fs: HostFS) -> Sequence[Temperature]:
     found: list[tuple[str, int, str, int]] = []
     seen: Counter[str] = Counter()
     for _, _, name in chips:
-        chip = _word(fs, f"{HWMON_DIRECTORY}/{name}/name")
+        chip = _name(fs, f"{HWMON_DIRECTORY}/{name}/name")
         if chip is not None:
             found += [(chip, seen[chip], label, value) for label, value in _sensors(fs, f"{HWMON_DIRECTORY}/{name}")]
             seen[chip] += 1
@@ -85,11 +85,11 @@ def _sensors(fs: HostFS, directory: str) -> Iterator[tuple[str, int]]:
     names = set(_names(fs, directory))
     used: set[str] = set()
     for number in sorted(int(match[1]) for name in names if (match := _INPUT.fullmatch(name))):
-        if f"temp{number}_fault" in names and _word(fs, f"{directory}/temp{number}_fault") == "1":
+        if f"temp{number}_fault" in names and _name(fs, f"{directory}/temp{number}_fault") == "1":
             continue
         millicelsius = _millicelsius(fs, f"{directory}/temp{number}_input")
         if millicelsius is not None:
-            label = _word(fs, f"{directory}/temp{number}_label") or f"temp{number}"
+            label = _name(fs, f"{directory}/temp{number}_label") or f"temp{number}"
             yield (f"{label} temp{number}" if label in used else label), millicelsius
             used.add(label)
 
@@ -107,7 +107,7 @@ def read_zones(fs: HostFS) -> Sequence[Temperature]:
     The sensor is the zone's type; zones of the same type carry their number as well: `acpitz-0`, `acpitz-1`.
     """
     names = [name for name in fs.list_dir(THERMAL_DIRECTORY) if name.startswith("thermal_zone")]
-    types = {name: kind for name in names if (kind := _word(fs, f"{THERMAL_DIRECTORY}/{name}/type"))}
+    types = {name: kind for name in names if (kind := _name(fs, f"{THERMAL_DIRECTORY}/{name}/type"))}
     repeated = Counter(types.values())
     found = []
     for name, kind in sorted(types.items(), key=lambda item: (item[1], len(item[0]), item[0])):
@@ -127,8 +127,8 @@ def _millicelsius(fs: HostFS, area_path: str) -> int | None:
     return value if is_plausible(value) else None
 
 
-def _word(fs: HostFS, area_path: str) -> str | None:
+def _name(fs: HostFS, area_path: str) -> str | None:
     try:
-        return fs.read_word(area_path) or None
+        return fs.read_name(area_path)
     except (Unavailable, SourceError):
         return None

@@ -248,3 +248,17 @@ def test_the_running_kernels_files_are_whole() -> None:
     with pytest.raises(Unavailable):
         fs.keep("proc/no-such-file")
     assert fs.kept_files == 0
+
+
+@pytest.mark.parametrize("text", ["", " \n", "a\nb", "a\x1bb", "x" * 129, "\ufffd" * 200])
+def test_what_is_no_name_never_becomes_a_label(root: Path, fs: HostFS, text: str) -> None:
+    (root / "sys" / "name").write_text(text)
+
+    with pytest.raises(SourceError, match="sys/name: expected a name"):
+        fs.read_name("sys/name")
+
+
+def test_a_name_may_have_spaces(root: Path, fs: HostFS) -> None:
+    (root / "sys" / "name").write_text("Package id 0\n")
+
+    assert fs.read_name("sys/name") == "Package id 0"

@@ -189,7 +189,7 @@ def test_ids(tmp_path: Path, fs: HostFS) -> None:
     assert machine_id(tmp_path / "machine-id") == "0123456789abcdef0123456789abcdef"
 
 
-@pytest.mark.parametrize("text", ["", "\n", "x" * 200, "a\x00b", "ü"])
+@pytest.mark.parametrize("text", ["", "\n", "x" * 200, "a\x00b", "a\nb"])
 def test_what_is_no_id_is_refused(tmp_path: Path, fs: HostFS, text: str) -> None:
     write(tmp_path, "proc/sys/kernel/random/boot_id", text)
     write(tmp_path, "machine-id", text)
