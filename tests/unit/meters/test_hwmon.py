@@ -122,7 +122,7 @@ def test_grace_says_what_it_measures(tmp_path: Path) -> None:
 
 
 def test_ampere_and_ibm_by_their_labels(tmp_path: Path) -> None:
-    ampere = {
+    ampere: dict[str, int | str] = {
         "power1_input": 90 * WATT,
         "power1_label": "CPU VRD",
         "power2_input": 20 * WATT,
