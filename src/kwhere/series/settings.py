@@ -40,6 +40,16 @@ class PrometheusStoreSettings(BaseModel):
     max_points: int = Field(default=11_000, ge=2, description="Most points per series the server gives in one answer.")
 
 
+class ScrapeSettings(BaseModel):
+    """How the server reads the agents' /metrics into the embedded store."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    interval_seconds: float = Field(default=10.0, gt=0, description="How often each agent is read, in seconds.")
+    workers: int = Field(default=4, ge=1, description="How many agents are read at a time.")
+    max_samples: int = Field(default=200_000, ge=1, description="Most samples taken from one page of an agent.")
+
+
 class SeriesSettings(BaseModel):
     """Where the looking side keeps its series."""
 
@@ -48,6 +58,7 @@ class SeriesSettings(BaseModel):
     embedded: EmbeddedStoreSettings = Field(
         default=EmbeddedStoreSettings(), description="The embedded store; used where no Prometheus is set."
     )
+    scrape: ScrapeSettings = Field(default=ScrapeSettings(), description="How the embedded store is fed.")
     prometheus: PrometheusStoreSettings | None = Field(
         default=None, description="A Prometheus-compatible store to read from instead."
     )

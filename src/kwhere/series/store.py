@@ -63,3 +63,7 @@ class WritableSeriesStore(SeriesStore, Protocol):
     def append(self, samples: Sequence[ScrapedSample]) -> None:
         """Take samples in; durable at the next flush (each minute) or on close."""
         ...
+
+    def maintain(self) -> None:
+        """Drop what is too old and tidy up; called each minute from a thread of its own. Raises Unavailable."""
+        ...
