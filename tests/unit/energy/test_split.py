@@ -93,6 +93,17 @@ def test_a_busy_unit_never_gets_more_than_the_node_rose() -> None:  # case_energ
     assert split.unallocated == 18_000_000
 
 
+def test_four_ranks_of_one_job_share_their_node_once() -> None:  # case_energy_a10
+    ranks = [SECOND, SECOND, SECOND, SECOND]
+    held = Held([4_000 * SECOND], 4_000 * SECOND, [SECOND])
+
+    job = split_domain(60 * WATT, 20 * WATT, Use([sum(ranks)], 0), held)
+    apart = split_domain(60 * WATT, 20 * WATT, Use(ranks, 0), Held([1_000 * SECOND] * 4, 4_000 * SECOND, ranks))
+
+    assert job.dynamic[0] + job.idle[0] == 80 * WATT
+    assert sum(apart.dynamic) + sum(apart.idle) == 80 * WATT
+
+
 def test_an_idle_socket_has_no_dynamic_energy_because_the_other_is_busy() -> None:  # case_energy_a4
     held = Held([0], 32_000 * SECOND, [SECOND])
     socket_0 = split_domain(0, idle_energy(40 * WATT, 40 * WATT, SECOND), Use([0], 0), held)

@@ -154,6 +154,14 @@ def test_power_between_two_samples_is_their_mean() -> None:
     assert zone.advance(watts(2, 200)) == Advance(fresh=True, energy_uj=300_000_000, span_ns=2 * SECOND)
 
 
+def test_watts_every_five_seconds_are_watts_times_seconds() -> None:  # case_energy_a12
+    zone = track(hold_s=15)
+
+    total = sum(zone.advance(watts(time_s, 40)).energy_uj or 0 for time_s in range(0, 61, 5))
+
+    assert total == 40 * 60 * WATT
+
+
 def test_a_sample_does_not_hold_longer_than_three_refreshes() -> None:
     zone = track(hold_s=3)
     zone.advance(watts(0, 100))
