@@ -169,7 +169,7 @@ class HandMeter:
     covers: frozenset[Component] = frozenset()
     refresh_seconds: float = 0.0
     needs_proof: bool = False
-    clock: HandClock | None = None
+    p_max_watts: int = 4000
     broken: str = ""
 
     @property
@@ -195,7 +195,7 @@ class HandMeter:
         return found + [Reading(domain, str(domain), now_ns, power_uw=value) for domain, value in self.powers.items()]
 
     def p_max_uw(self, domain: Domain) -> int:
-        return 2000 * WATT if domain.kind is DomainKind.PLATFORM else 500 * WATT
+        return self.p_max_watts * WATT
 
     def close(self) -> None:
         pass

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.zone import DomainState, DomainStep, DomainTrack, ZoneReading
-from kwhere.meters.meter import Domain, Meter, Reading
+from kwhere.meters.meter import PLATFORM, Domain, Meter, Reading
 
 HOLD_INTERVALS = 3
 _FASTEST_REFRESH_NS = 1_000_000_000
@@ -156,6 +156,15 @@ class MeterBank:
         return max(
             (sum(meter.p_max_uw(d) for d in meter.domains if d.kind is kind) for meter in self._meters), default=0
         )
+
+    def p_max_by_component_uw(self) -> Mapping[Component, int]:
+        """Return what each component may draw at most; `other` where a platform meter was found."""
+        found = {component: self.p_max_of_kind_uw(kind) for kind, component in COMPONENT_OF.items()}
+        found = {component: power_uw for component, power_uw in found.items() if power_uw}
+        platforms = [meter for meter in self._meters if PLATFORM in meter.domains]
+        if platforms:
+            found[Component.OTHER] = max(self.p_max_uw(meter, PLATFORM) for meter in platforms)
+        return found
 
     def _choose(self, steps: Iterable[MeterStep]) -> None:
         """Choose, for each kind of domain, the first source that answered.
