@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from kwhere.core.terms import Component, EntryKind, Flag, Method, Part
 from kwhere.core.unit import UnitKey
-from kwhere.ledger.decode import decode_page
-from kwhere.ledger.pages import COLUMNS, FORMAT, Page, PageHeader
+from kwhere.ledger.columns import ColumnPage, decode_column_page
+from kwhere.ledger.pages import COLUMNS, FORMAT, PageHeader
 from kwhere.ledger.rows import Control, Entry, Figures, Slot
 from kwhere.ledger.wire import digest, encode_page, encode_slot
 
@@ -143,5 +143,5 @@ class HandJournal:
             header = replace(header, next=header.next if header.next and header.next.endswith(":0") else None)
         return encode_page(header, lines)
 
-    def page(self, after: str | None = None, limit: int = 1000) -> Page:
-        return decode_page(self.body(after, limit))
+    def page(self, after: str | None = None, limit: int = 1000) -> ColumnPage:
+        return decode_column_page(self.body(after, limit))

@@ -22,6 +22,8 @@ class Merge(Enum):
     ADD = "coalesce({old} + {new}, {old}, {new})"
     LARGER = "CASE WHEN {old} IS NULL OR {new} > {old} THEN {new} ELSE {old} END"
     SMALLER = "CASE WHEN {old} IS NULL OR {new} < {old} THEN {new} ELSE {old} END"
+    NEWER = "CASE WHEN {new_end} >= {old_end} THEN {new} ELSE {old} END"
+    """By `newest_end_ns` of the two rows."""
     BITS = "{old} | {new}"
     NEW = "{new}"
     KEEP = "{old}"
@@ -36,9 +38,14 @@ def upsert(
     if not rows:
         return
     columns = (*key, *merges)
-    rules = tuple((name, merge.value) for name, merge in merges.items() if merge is not Merge.KEEP)
     target = f"INSERT INTO {table.name} ({', '.join(columns)}) "
-    _run(connection, target, _conflict(table.name, tuple(key), rules), table, columns, rows)
+    _run(connection, target, conflict(table, key, merges), table, columns, rows)
+
+
+def conflict(table: Table, key: Sequence[str], merges: Mapping[str, Merge]) -> str:
+    """Return the clause that merges a new row into one that exists."""
+    rules = tuple((name, merge.value) for name, merge in merges.items() if merge is not Merge.KEEP)
+    return _conflict(table.name, tuple(key), rules)
 
 
 def insert(connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -67,36 +74,47 @@ def update(
     head = f"UPDATE {table.name} SET {changes} FROM "  # noqa: S608 - names of the schema
     kinds = _types(table, tuple(columns))
     if connection.dialect.name == POSTGRESQL:
-        arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
-        statement = f"{head} unnest({arrays}) AS v ({', '.join(columns)}){join} WHERE {where}"
-        connection.exec_driver_sql(statement, _transposed(rows))
+        marks = ", ".join(f"%s::{kind}[]" for kind in kinds)
+        statement = f"{head} unnest({marks}) AS v ({', '.join(columns)}){join} WHERE {where}"
+        connection.exec_driver_sql(statement, arrays(rows, kinds))
         return
     values = ", ".join(f"? AS {name}" for name in columns)
     connection.exec_driver_sql(f"{head} (SELECT {values}) AS v{join} WHERE {where}", list(rows))
 
 
 def _run(
-    connection: Connection, target: str, conflict: str, table: Table, columns: tuple[str, ...], rows: Sequence[Row]
+    connection: Connection, target: str, ending: str, table: Table, columns: tuple[str, ...], rows: Sequence[Row]
 ) -> None:
     if connection.dialect.name == POSTGRESQL:
-        arrays = ", ".join(f"%s::{kind}[]" for kind in _types(table, columns))
-        source = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - names of types
-        connection.exec_driver_sql(target + source + conflict, _transposed(rows))
+        kinds = _types(table, columns)
+        marks = ", ".join(f"%s::{kind}[]" for kind in kinds)
+        source = f"SELECT * FROM unnest({marks})"  # noqa: S608 - names of types
+        connection.exec_driver_sql(target + source + ending, arrays(rows, kinds))
         return
     marks = ", ".join("?" * len(columns))
-    connection.exec_driver_sql(f"{target}VALUES ({marks}){conflict}", list(rows))
+    connection.exec_driver_sql(f"{target}VALUES ({marks}){ending}", list(rows))
 
 
-def _transposed(rows: Sequence[Row]) -> tuple[object, ...]:
-    return tuple(list(values) for values in zip(*rows, strict=True))
+def arrays(rows: Sequence[Row], kinds: Sequence[str]) -> tuple[object, ...]:
+    """Return the columns of `rows` as parameters for PostgreSQL's `unnest`, cast to `kinds`."""
+    # The driver's own way with lists costs a microsecond per number; an array literal is ten times cheaper.
+    return tuple(
+        _literal(values) if kind == "bigint" else list(values)
+        for values, kind in zip(zip(*rows, strict=True), kinds, strict=True)
+    )
+
+
+def _literal(values: Sequence[object]) -> str:
+    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
 @lru_cache(maxsize=64)
 def _conflict(table: str, key: tuple[str, ...], rules: tuple[tuple[str, str], ...]) -> str:
     if not rules:
         return f" ON CONFLICT ({', '.join(key)}) DO NOTHING"
+    ends = {"old_end": f"{table}.newest_end_ns", "new_end": "excluded.newest_end_ns"}
     changes = ", ".join(
-        f"{name} = {rule.format(old=f'{table}.{name}', new=f'excluded.{name}')}" for name, rule in rules
+        f"{name} = {rule.format(old=f'{table}.{name}', new=f'excluded.{name}', **ends)}" for name, rule in rules
     )
     return f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 

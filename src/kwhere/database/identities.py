@@ -1,7 +1,7 @@
 """Rows that name things: clusters, nodes, accounts, units and their runs. Found, or made when first seen."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table, select, text
@@ -78,6 +78,17 @@ def started_ns(key: RunKey, first_start_ns: int) -> int:
     return int(seconds) * NANOSECONDS_PER_SECOND if seconds.isdecimal() and len(seconds) <= 10 else first_start_ns
 
 
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The rows of a page's runs."""
+
+    ids: Mapping[RunKey, int]
+    news: Collection[int]
+    """Ids of runs that the page before did not name: new ones, and such that came back."""
+    gone: Collection[int] | None
+    """Ids of runs that only the page before named; None: not known."""
+
+
 class RunRegistry:
     """Ids of the unit runs that nodes reported last. Kept per process; call `forget` after a roll-back."""
 
@@ -88,21 +99,30 @@ class RunRegistry:
         """Drop what is held of a node: what was written may not have stayed."""
         self._known.pop(node_id, None)
 
-    def resolve(self, connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
-        """Return the id of each run's row; rows and units are made and renamed where that is news."""
-        known = self._known.get(node.id, {})
-        news = {key: run for key, run in runs.items() if key not in known or known[key][1] != run.names}
-        if news:
-            ids = _register(connection, node, news)
-            known = {**known, **{key: (ids[key], run.names) for key, run in news.items()}}
-        self._known[node.id] = {key: known[key] for key in runs}
-        return {key: known[key][0] for key in runs}
+    def resolve(
+        self, connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSums], newest_end_ns: int
+    ) -> Resolved:
+        """Return the row of each run; rows and units are made and renamed where that is news.
+
+        Only runs of the slot that ends at `newest_end_ns` are remembered as alive.
+        """
+        before = self._known.get(node.id)
+        known = before or {}
+        changed = {key: run for key, run in runs.items() if key not in known or known[key][1] != run.names}
+        found = _register(connection, node, changed) if changed else {}
+        ids = {key: found[key] if key in found else known[key][0] for key in runs}
+        alive = {key: (ids[key], run.names) for key, run in runs.items() if run.end_ns == newest_end_ns}
+        self._known[node.id] = alive
+        gone = None if before is None else [row_id for key, (row_id, _) in before.items() if key not in alive]
+        if gone is not None:
+            gone += [row_id for key, row_id in ids.items() if key not in alive and key not in known]
+        return Resolved(ids, [row_id for key, row_id in ids.items() if key not in known], gone)
 
 
 def _register(connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
     user_ids = _ensure_accounts(connection, schema.users, node.cluster_id, _newest(runs, "user"))
     project_ids = _ensure_accounts(connection, schema.projects, node.cluster_id, _newest(runs, "project"))
-    rows = [_unit_row(node, key, run, user_ids, project_ids) for key, run in runs.items() if key.kind is EntryKind.UNIT]
+    rows = [_unit_row(node, key, run, user_ids, project_ids) for key, run in runs.items() if key.kind == EntryKind.UNIT]
     bulk.upsert(connection, schema.units, _UNIT_KEY, _UNIT_MERGES, rows)
     bulk.upsert(
         connection, schema.unit_runs, _RUN_KEY, _RUN_MERGES, [_run_row(node, key, run) for key, run in runs.items()]
@@ -114,11 +134,9 @@ def _register(connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSu
 
 
 _UNIT_KEY = ("cluster_id", "manager", "unit", "run", "scope_node_id")
-_UNIT_MERGES = dict.fromkeys(
-    ("name", "user_id", "project_id", "labels", "search", "state", "started_ns", "newest_end_ns"), Merge.KEEP
-)
+_UNIT_MERGES = dict.fromkeys(("name", "user_id", "project_id", "labels", "search", "state", "started_ns"), Merge.KEEP)
 _RUN_KEY = ("node_id", "run", "unit", "manager", "kind")
-_RUN_MERGES = dict.fromkeys(("node_name", "started_ns", "newest_end_ns"), Merge.KEEP)
+_RUN_MERGES = dict.fromkeys(("node_name", "started_ns"), Merge.KEEP)
 _LINK = text(
     "UPDATE unit_runs SET unit_id = (SELECT u.id FROM units u WHERE u.cluster_id = :cluster_id"
     " AND u.manager = unit_runs.manager AND u.unit = unit_runs.unit AND u.run = unit_runs.run"
@@ -144,13 +162,12 @@ def _unit_row(
         search_text(key.unit, names),
         RUNNING,
         started_ns(key, run.start_ns),
-        run.end_ns,
     )
 
 
 def _run_row(node: NodeRow, key: RunKey, run: RunSums) -> tuple[object, ...]:
     began_ns = started_ns(key, run.start_ns)
-    return (node.id, key.run, key.unit, key.manager, key.kind.value, run.names.node_name, began_ns, 0)
+    return (node.id, key.run, key.unit, key.manager, key.kind, run.names.node_name, began_ns)
 
 
 def search_text(unit: str, names: RunNames) -> str:
@@ -159,7 +176,7 @@ def search_text(unit: str, names: RunNames) -> str:
 
 
 def _labels(names: RunNames) -> str | None:
-    return json.dumps(dict(names.labels), sort_keys=True) if names.labels else None
+    return json.dumps(names.labels, sort_keys=True) if names.labels else None
 
 
 def _rename(
@@ -173,7 +190,7 @@ def _rename(
     rows: list[bulk.Row] = []
     for unit_id, key, held in _held_names(connection, node.id, runs):
         names = runs[key].names.after(held)
-        if (names.name, names.user, names.project, names.labels) == (held.name, held.user, held.project, held.labels):
+        if names._replace(node_name=None, labels=names.labels or None) == held:
             continue
         owners = (user_ids.get(names.user or ""), project_ids.get(names.project or ""))
         rows.append((unit_id, names.name, *owners, _labels(names), search_text(key.unit, names)))
@@ -217,10 +234,9 @@ def _held_names(
     for words in _chunks(sorted({key.run for key in runs})):
         for row in connection.execute(query.where(unit_runs.c.run.in_(words))):
             unit_id, manager, unit, run, name, user, project, labels = row
-            key = RunKey(EntryKind.UNIT, manager, unit, run)
+            key = RunKey(str(EntryKind.UNIT), manager, unit, run)
             if key in runs:
-                pairs = tuple(sorted(json.loads(labels).items())) if labels else ()
-                yield unit_id, key, RunNames(name, user, project, None, pairs)
+                yield unit_id, key, RunNames(name, user, project, None, json.loads(labels) if labels else None)
 
 
 def _find(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
@@ -230,5 +246,5 @@ def _find(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]) 
     for words in _chunks(sorted({key.run for key in runs})):
         query = select(*columns).where(table.c.node_id == node_id, table.c.run.in_(words))
         for row_id, kind, manager, unit, run in connection.execute(query):
-            found[RunKey(EntryKind(kind), manager, unit, run)] = row_id
+            found[RunKey(kind, manager, unit, run)] = row_id
     return found

@@ -1,42 +1,34 @@
 """A page of slots summed up, ready to be booked: what the write path takes in."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kwhere.core.terms import EntryKind
-
-Values = list[int | None]
+Values = Sequence[int | None]
 """Figures in the order of `schema.FIGURE_COLUMNS`: sums, then the peak."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunKey:
+class RunKey(NamedTuple):
     """An entry of a node: a unit run, or `system` or `unallocated`, whose other words are empty."""
 
-    kind: EntryKind
+    kind: str
     manager: str = ""
     unit: str = ""
     run: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunNames:
+class RunNames(NamedTuple):
     """What a node calls a unit run; None where it does not say."""
 
     name: str | None = None
     user: str | None = None
     project: str | None = None
     node_name: str | None = None
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: dict[str, str] | None = None
 
     def after(self, earlier: "RunNames") -> "RunNames":
         """Return what is known from both, these first: a node may learn a name late and never unlearns one."""
-        return RunNames(
-            name=self.name or earlier.name,
-            user=self.user or earlier.user,
-            project=self.project or earlier.project,
-            node_name=self.node_name or earlier.node_name,
-            labels=tuple(sorted(self.labels or earlier.labels)),
-        )
+        return RunNames(*(ours or theirs for ours, theirs in zip(self, earlier, strict=True)))  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -48,11 +40,11 @@ class RunSums:
     """Of its first slot in this page."""
     end_ns: int
     """Of its newest."""
-    power_uw: int
+    power_uw: int = 0
     """Mean over its newest slot."""
-    power_until_ns: int
-    flags: int
-    total: Values
+    power_until_ns: int = 0
+    flags: int = 0
+    total: Values | None = None
     buckets: dict[int, Values] = field(default_factory=dict)
     """By start of the 5-minute bucket."""
 

@@ -11,7 +11,7 @@ from kwhere.core.terms import EntryKind
 from kwhere.ledger.decode import decode_frame, decode_lines
 from kwhere.ledger.decode_entries import entry_reader
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES, PageHeader, SlotLine
-from kwhere.ledger.rows import NUMBER_COLUMNS
+from kwhere.ledger.rows import NUMBER_COLUMNS, Slot
 from kwhere.ledger.wire import LARGEST_INTEGER
 
 _INTEGERS = frozenset({int, type(None)})
@@ -42,6 +42,11 @@ class ColumnLine:
 
     line: SlotLine
     entries: EntryColumns
+
+    @property
+    def slot(self) -> Slot:
+        """Return the slot, without its entries."""
+        return self.line.slot
 
 
 @dataclass(frozen=True, slots=True)

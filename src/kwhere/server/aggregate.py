@@ -1,42 +1,80 @@
 """Slots summed per unit run and 5-minute bucket. Pure: no I/O, no clock."""
 
 import json
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.database.flags import to_bits
-from kwhere.database.schema import FIGURE_COLUMNS, PEAK_COLUMN, SHARE_NAMES
+from kwhere.database.schema import BALANCE_COLUMNS, FIGURE_COLUMNS
 from kwhere.database.sums import NodeBucket, PageSums, RunKey, RunNames, RunSums, SlotSums, Values
 from kwhere.energy.emissions import BUCKET_NS, spread
+from kwhere.ledger.columns import ColumnLine, EntryColumns
 from kwhere.ledger.pages import SlotLine
-from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Entry, Figures, Slot
+from kwhere.ledger.rows import ENERGY_COLUMNS, Slot
 
-_numbers = attrgetter(*(name for name in NUMBER_COLUMNS if name != PEAK_COLUMN), PEAK_COLUMN)
 _ENERGIES = len(ENERGY_COLUMNS)
-_KIB = tuple(at for at, name in enumerate(FIGURE_COLUMNS) if name.endswith("_kib_seconds"))
+_KIB_SUFFIX = "_kib_seconds"
 _COMPONENTS = tuple(Component)
-_SHARES = len(SHARE_NAMES)
+_SHARES = len(BALANCE_COLUMNS) // len(_COMPONENTS)
+_FLAGS = {str(flag): to_bits([flag]) for flag in Flag}
 _FRESH_SLOTS = 3
 """A unit has no power now once three slots have passed without it."""
 
+Figures = list[Sequence[int | None]]
+"""Columns in the order of `schema.FIGURE_COLUMNS`; the last is the peak, which is not a sum."""
 
-def aggregate(lines: Sequence[SlotLine], sums: PageSums, extra_flags: frozenset[Flag] = frozenset()) -> None:
+
+def aggregate(lines: Sequence[ColumnLine], sums: PageSums, extra_flags: frozenset[Flag] = frozenset()) -> None:
     """Add checked slots to `sums`; `extra_flags` are the server's own, for all of them."""
-    for line in lines:
-        sums.slots.append(_add_slot(line, to_bits(line.slot.flags | extra_flags), sums))
+    for held in lines:
+        flags = to_bits(held.line.slot.flags | extra_flags)
+        sums.slots.append(_add_slot(held, flags, sums))
 
 
-def figures_of(figures: Figures) -> Values:
+def figures_of(entries: EntryColumns) -> Figures:
     """Return figures in the order of `schema.FIGURE_COLUMNS`; byte-seconds become KiB-seconds."""
-    energy = figures.energy_uj.get
-    values: Values = [*map(energy, ENERGY_COLUMNS), *_numbers(figures)]
-    for at in _KIB:
-        value = values[at]
-        if value is not None:
-            values[at] = value >> 10
-    return values
+    columns: Figures = []
+    for name in FIGURE_COLUMNS:
+        if name.endswith(_KIB_SUFFIX):
+            held = entries.figures[name.removesuffix(_KIB_SUFFIX) + "_byte_seconds"]
+            columns.append([None if value is None else value >> 10 for value in held])
+        else:
+            columns.append(entries.figures[name])
+    return columns
+
+
+def spread_columns(columns: Figures, start_ns: int, end_ns: int) -> list[tuple[int, Figures]]:
+    """Return (bucket start, shares) of each figure by time: largest remainders, ties to the earlier; peaks whole."""
+    first = start_ns // BUCKET_NS * BUCKET_NS
+    second = first + BUCKET_NS
+    if end_ns <= second:
+        return [(first, columns)]
+    if end_ns <= second + BUCKET_NS:
+        early, late = _halves(columns, second - start_ns, end_ns - start_ns)
+        return [(first, early), (second, late)]
+    pieces = [[_spread(value, start_ns, end_ns) for value in column] for column in columns]
+    buckets: list[tuple[int, Figures]] = []
+    for at, begin_ns in enumerate(range(first, end_ns, BUCKET_NS)):
+        shares: Figures = [[None if piece is None else piece[at] for piece in column] for column in pieces]
+        shares[-1] = columns[-1]
+        buckets.append((begin_ns, shares))
+    return buckets
+
+
+def _spread(value: int | None, start_ns: int, end_ns: int) -> list[int] | None:
+    return None if value is None else [share for _, share in spread(value, start_ns, end_ns)]
+
+
+def _halves(columns: Figures, early_ns: int, whole_ns: int) -> tuple[Figures, Figures]:
+    # Largest remainders over two buckets is rounding half up in favour of the earlier.
+    early: Figures = []
+    late: Figures = []
+    for column in columns[:-1]:
+        first = [None if v is None else (2 * v * early_ns + whole_ns) // (2 * whole_ns) for v in column]
+        early.append(first)
+        late.append([None if v is None or e is None else v - e for v, e in zip(column, first, strict=True)])
+    return [*early, columns[-1]], [*late, columns[-1]]
 
 
 def add(values: Values, more: Values) -> Values:
@@ -47,110 +85,85 @@ def add(values: Values, more: Values) -> Values:
     return summed
 
 
-def spread_values(values: Values, start_ns: int, end_ns: int) -> list[tuple[int, Values]]:
-    """Return (bucket start, share) of each figure by time: largest remainders, ties to the earlier; peaks whole."""
-    first = start_ns // BUCKET_NS * BUCKET_NS
-    second = first + BUCKET_NS
-    if end_ns <= second:
-        return [(first, values)]
-    if end_ns <= second + BUCKET_NS:
-        early, late = _halves(values, second - start_ns, end_ns - start_ns)
-        return [(first, early), (second, late)]
-    columns = [None if value is None else [share for _, share in spread(value, start_ns, end_ns)] for value in values]
-    starts = range(first, end_ns, BUCKET_NS)
-    shares = [[None if column is None else column[at] for column in columns] for at in range(len(starts))]
-    for share in shares:
-        share[-1] = values[-1]
-    return list(zip(starts, shares, strict=True))
-
-
-def _halves(values: Values, early_ns: int, whole_ns: int) -> tuple[Values, Values]:
-    # Largest remainders over two buckets is rounding half up in favour of the earlier.
-    early: Values = [None if value is None else (2 * value * early_ns + whole_ns) // (2 * whole_ns) for value in values]
-    late: Values = [
-        None if value is None or share is None else value - share for value, share in zip(values, early, strict=True)
-    ]
-    early[-1] = late[-1] = values[-1]
-    return early, late
-
-
-class _Tally:
-    """Energy of one slot, or of its share in one bucket, by whom it went to."""
-
-    def __init__(self) -> None:
-        self.by_kind = {kind: [0] * _ENERGIES for kind in EntryKind}
-
-    def add(self, kind: EntryKind, values: Values) -> None:
-        energies = self.by_kind[kind]
-        for at in range(_ENERGIES):
-            value = values[at]
-            if value:
-                energies[at] += value
-
-    def balance(self) -> list[int]:
-        """Return energies in the order of `schema.BALANCE_COLUMNS`."""
-        units, system = self.by_kind[EntryKind.UNIT], self.by_kind[EntryKind.SYSTEM]
-        unallocated = self.by_kind[EntryKind.UNALLOCATED]
-        balance: list[int] = []
-        for at in range(0, _ENERGIES, 2):
-            balance += (units[at], units[at + 1], system[at] + system[at + 1], unallocated[at] + unallocated[at + 1])
-        return balance
-
-    def measured_uj(self, measured: Sequence[bool]) -> int:
-        return sum(energies[at] for energies in self.by_kind.values() for at in range(_ENERGIES) if measured[at])
-
-
-def _add_slot(line: SlotLine, flags: int, sums: PageSums) -> SlotSums:
-    slot = line.slot
-    whole, tallies = _Tally(), {start_ns: _Tally() for start_ns, _ in spread_values([None], slot.start_ns, slot.end_ns)}
-    for entry in slot.entries:
-        values = figures_of(entry.figures)
-        shares = spread_values(values, slot.start_ns, slot.end_ns)
-        whole.add(entry.kind, values)
-        for start_ns, share in shares:
-            tallies[start_ns].add(entry.kind, share)
-        _add_run(entry, values, shares, slot, flags, sums)
-    _add_buckets(slot, tallies, sums)
-    known = {control.component for control in slot.controls}
-    balance = tuple(value if _COMPONENTS[at // _SHARES] in known else None for at, value in enumerate(whole.balance()))
-    return _slot_sums(line, flags, balance)
-
-
-def _add_buckets(slot: Slot, tallies: dict[int, _Tally], sums: PageSums) -> None:
-    real = {control.component for control in slot.controls if control.method is not Method.MODELLED}
-    measured = [component in real for component, _ in ENERGY_COLUMNS]
-    for start_ns, tally in tallies.items():
-        covered_ns = min(slot.end_ns, start_ns + BUCKET_NS) - max(slot.start_ns, start_ns)
-        bucket = sums.buckets.setdefault(start_ns, NodeBucket(0, 0, [0] * (len(_COMPONENTS) * _SHARES)))
-        bucket.accounted_ns += covered_ns
-        bucket.measured_uj += tally.measured_uj(measured)
-        bucket.balance = [old + new for old, new in zip(bucket.balance, tally.balance(), strict=True)]
-
-
-def _add_run(
-    entry: Entry, values: Values, shares: Sequence[tuple[int, Values]], slot: Slot, flags: int, sums: PageSums
-) -> None:
-    key = RunKey(entry.kind, entry.key.manager, entry.key.unit, entry.key.run) if entry.key else RunKey(entry.kind)
-    run = sums.runs.get(key)
-    names = RunNames(entry.name, entry.user, entry.project, entry.node_name, entry.labels)
-    if run is None:
-        run = sums.runs[key] = RunSums(names, slot.start_ns, slot.end_ns, 0, 0, 0, [None] * len(values))
-    length_ns = slot.end_ns - slot.start_ns
-    if slot.end_ns >= run.end_ns:
-        energy_uj = sum(value for value in values[:_ENERGIES] if value)
-        run.names = names if run.names == names else names.after(run.names)
-        run.end_ns = slot.end_ns
-        run.power_uw = energy_uj * NANOSECONDS_PER_SECOND // length_ns
-        run.power_until_ns = slot.end_ns + _FRESH_SLOTS * length_ns
-    run.flags |= flags | to_bits(entry.flags) if entry.flags else flags
-    run.total = add(run.total, values)
+def _add_slot(held: ColumnLine, flags: int, sums: PageSums) -> SlotSums:
+    slot, entries = held.line.slot, held.entries
+    columns = figures_of(entries)
+    shares = spread_columns(columns, slot.start_ns, slot.end_ns)
+    runs = list(_runs(entries, columns, slot, flags, sums))
     for start_ns, share in shares:
-        held = run.buckets.get(start_ns)
-        run.buckets[start_ns] = share if held is None else add(held, share)
+        rows = zip(*share, strict=True) if runs else ()
+        for run, values in zip(runs, rows, strict=True):
+            before = run.buckets.get(start_ns)
+            run.buckets[start_ns] = values if before is None else add(before, values)
+        _add_bucket(slot, start_ns, _tally(entries.kinds, share), sums)
+    return _slot_sums(held.line, flags, _tally(entries.kinds, columns))
 
 
-def _slot_sums(line: SlotLine, flags: int, balance: tuple[int | None, ...]) -> SlotSums:
+def _runs(entries: EntryColumns, columns: Figures, slot: Slot, flags: int, sums: PageSums) -> Iterator[RunSums]:
+    """Yield the sums of each entry in order, its totals and newest power already added."""
+    texts = entries.texts
+    keys = zip(entries.kinds, texts["manager"], texts["unit"], texts["run"], strict=True)
+    names = zip(texts["name"], texts["user"], texts["project"], texts["node_name"], entries.labels, strict=True)
+    length_ns = slot.end_ns - slot.start_ns
+    until_ns = slot.end_ns + _FRESH_SLOTS * length_ns
+    rows = zip(*columns, strict=True) if entries.kinds else iter(())
+    for words, called, flag_words, values in zip(keys, names, entries.flags, rows, strict=True):
+        run = sums.runs.get(words)  # type: ignore[call-overload]
+        if run is None:
+            key = RunKey(*(word or "" for word in words))
+            run = sums.runs.get(key) or _open(key, RunNames(*called), slot, sums)
+        elif called != run.names:
+            run.names = RunNames(*called).after(run.names)
+        if slot.end_ns >= run.end_ns:
+            run.end_ns = slot.end_ns
+            run.power_uw = sum(filter(None, values[:_ENERGIES])) * NANOSECONDS_PER_SECOND // length_ns
+            run.power_until_ns = until_ns
+        run.flags |= flags | _bits(flag_words) if flag_words else flags
+        run.total = values if run.total is None else add(run.total, values)
+        yield run
+
+
+def _open(key: RunKey, names: RunNames, slot: Slot, sums: PageSums) -> RunSums:
+    run = sums.runs[key] = RunSums(names, slot.start_ns, slot.start_ns)
+    return run
+
+
+def _bits(words: Sequence[str]) -> int:
+    bits = 0
+    for word in words:
+        bits |= _FLAGS.get(word, 0)
+    return bits
+
+
+def _tally(kinds: Sequence[str], columns: Figures) -> list[int]:
+    """Return energies in the order of `schema.BALANCE_COLUMNS`."""
+    energies = [sum(filter(None, column)) for column in columns[:_ENERGIES]]
+    system, unallocated = (_of_kind(kinds, kind, columns) for kind in (EntryKind.SYSTEM, EntryKind.UNALLOCATED))
+    balance: list[int] = []
+    for at in range(0, _ENERGIES, 2):
+        dynamic, idle = (energies[i] - system[i] - unallocated[i] for i in (at, at + 1))
+        balance += (dynamic, idle, system[at] + system[at + 1], unallocated[at] + unallocated[at + 1])
+    return balance
+
+
+def _of_kind(kinds: Sequence[str], kind: EntryKind, columns: Figures) -> list[int]:
+    if kind not in kinds:
+        return [0] * _ENERGIES
+    at = kinds.index(kind)
+    return [column[at] or 0 for column in columns[:_ENERGIES]]
+
+
+def _add_bucket(slot: Slot, start_ns: int, balance: Sequence[int], sums: PageSums) -> None:
+    real = {control.component for control in slot.controls if control.method is not Method.MODELLED}
+    bucket = sums.buckets.setdefault(start_ns, NodeBucket(0, 0, [0] * len(BALANCE_COLUMNS)))
+    bucket.accounted_ns += min(slot.end_ns, start_ns + BUCKET_NS) - max(slot.start_ns, start_ns)
+    bucket.measured_uj += sum(energy_uj for at, energy_uj in enumerate(balance) if _COMPONENTS[at // _SHARES] in real)
+    bucket.balance = [old + new for old, new in zip(bucket.balance, balance, strict=True)]
+
+
+def _slot_sums(line: SlotLine, flags: int, balance: Sequence[int]) -> SlotSums:
     slot = line.slot
+    known = {control.component for control in slot.controls}
     return SlotSums(
         seq=slot.seq,
         start_ns=slot.start_ns,
@@ -159,6 +172,6 @@ def _slot_sums(line: SlotLine, flags: int, balance: tuple[int | None, ...]) -> S
         flags=flags,
         line=line.raw,
         controls=json.dumps({c.component: [c.energy_uj, c.span_ns, c.method, c.source] for c in slot.controls}),
-        balance=balance,
+        balance=tuple(value if _COMPONENTS[at // _SHARES] in known else None for at, value in enumerate(balance)),
         methods=json.dumps({c.component: [c.method, c.source] for c in slot.controls}),
     )

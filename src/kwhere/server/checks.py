@@ -1,20 +1,21 @@
 """What a slot must be to be booked; what it is not goes to quarantine with the reason. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND, joules
-from kwhere.ledger.closure import residuals
+from kwhere.ledger.columns import ColumnLine, EntryColumns
 from kwhere.ledger.pages import PageHeader
-from kwhere.ledger.rows import NUMBER_COLUMNS, Slot
+from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Slot
 
 AHEAD_NS = 120 * NANOSECONDS_PER_SECOND
 """How far a slot may end in our future."""
 CPU_TOLERANCE_PERCENT = 102
 LARGEST_FIGURE = 2**58
 """Of one entry in one slot; 1000 CPUs for three days are less. Many of them still add up within 64 bits."""
-_figures = attrgetter(*(name for name in NUMBER_COLUMNS if not name.endswith("_byte_seconds")))
+_FIGURES = tuple(name for name in NUMBER_COLUMNS if not name.endswith("_byte_seconds"))
 """Byte-seconds are kept as KiB-seconds and so have room."""
+_ENERGIES = tuple((component, f"{component}_{part}_uj") for component, part in ENERGY_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,18 @@ class Limits:
         return cls(header.cpus, header.p_max_mw, ceiling_mw, frozenset(header.node_names) | {header.node})
 
 
-def fault_of(slot: Slot, limits: Limits, now_ns: int) -> str | None:
-    """Return why `slot` cannot be booked; None if it can."""
-    checks = (_future(slot, now_ns), _foreign(slot, limits), _power(slot, limits), _cpu(slot, limits), _size(slot))
-    found = [reason for reason in (*checks, _closure(slot)) if reason is not None]
-    return "; ".join(found) or None
+def fault_of(held: ColumnLine, limits: Limits, now_ns: int) -> str | None:
+    """Return why a slot cannot be booked; None if it can."""
+    slot, entries = held.line.slot, held.entries
+    checks = (
+        _future(slot, now_ns),
+        _foreign(entries, limits),
+        _power(slot, limits),
+        _cpu(slot, entries, limits),
+        _size(entries),
+        _closure(slot, entries),
+    )
+    return "; ".join(reason for reason in checks if reason is not None) or None
 
 
 def _future(slot: Slot, now_ns: int) -> str | None:
@@ -44,8 +52,8 @@ def _future(slot: Slot, now_ns: int) -> str | None:
     return f"ends {ahead_ns / 1e9:.0f} s in the future" if ahead_ns > AHEAD_NS else None
 
 
-def _foreign(slot: Slot, limits: Limits) -> str | None:
-    foreign = {entry.node_name for entry in slot.entries if entry.node_name} - limits.node_names
+def _foreign(entries: EntryColumns, limits: Limits) -> str | None:
+    foreign = {name for name in entries.texts["node_name"] if name} - limits.node_names
     return f"rows of foreign nodes: {', '.join(sorted(foreign)[:3])}" if foreign else None
 
 
@@ -62,8 +70,8 @@ def _power(slot: Slot, limits: Limits) -> str | None:
     return None
 
 
-def _cpu(slot: Slot, limits: Limits) -> str | None:
-    used_ns = sum((e.figures.cpu_user_ns or 0) + (e.figures.cpu_system_ns or 0) for e in slot.entries)
+def _cpu(slot: Slot, entries: EntryColumns, limits: Limits) -> str | None:
+    used_ns = _total(entries.figures["cpu_user_ns"]) + _total(entries.figures["cpu_system_ns"])
     length_ns = max(slot.end_ns - slot.start_ns, slot.monotonic_ns)
     most_ns = limits.cpus * (length_ns * CPU_TOLERANCE_PERCENT // 100 + NANOSECONDS_PER_SECOND)
     if used_ns <= most_ns:
@@ -71,15 +79,20 @@ def _cpu(slot: Slot, limits: Limits) -> str | None:
     return f"at most {most_ns / 1e9:.0f} CPU seconds expected of {limits.cpus} CPUs, found {used_ns / 1e9:.0f}"
 
 
-def _size(slot: Slot) -> str | None:
-    for entry in slot.entries:
-        if max((value or 0 for value in _figures(entry.figures)), default=0) > LARGEST_FIGURE:
-            return "a figure beyond reason"
-    return None
+def _size(entries: EntryColumns) -> str | None:
+    largest = max((max(filter(None, entries.figures[name]), default=0) for name in _FIGURES), default=0)
+    return "a figure beyond reason" if largest > LARGEST_FIGURE else None
 
 
-def _closure(slot: Slot) -> str | None:
-    rest = residuals(slot)
-    if not rest:
-        return None
-    return "does not balance: " + ", ".join(f"{component} by {uj} µJ" for component, uj in sorted(rest.items()))
+def _closure(slot: Slot, entries: EntryColumns) -> str | None:
+    rest = {control.component: control.energy_uj for control in slot.controls}
+    for component, name in _ENERGIES:
+        energy_uj = _total(entries.figures[name])
+        if energy_uj:
+            rest[component] = rest.get(component, 0) - energy_uj
+    open_ends = [f"{component} by {uj} µJ" for component, uj in sorted(rest.items()) if uj]
+    return f"does not balance: {', '.join(open_ends)}" if open_ends else None
+
+
+def _total(values: Sequence[int | None]) -> int:
+    return sum(filter(None, values))

@@ -19,7 +19,8 @@ from kwhere.database.identities import NodeRow, RunRegistry, ensure_node
 from kwhere.database.nodes import PullFacts
 from kwhere.database.retention import buckets_from
 from kwhere.database.sums import HeldBack, PageSums
-from kwhere.ledger.pages import Cursor, Page, PageHeader, SlotLine
+from kwhere.ledger.columns import ColumnLine, ColumnPage
+from kwhere.ledger.pages import Cursor, PageHeader
 from kwhere.server.aggregate import aggregate
 from kwhere.server.checks import Limits, fault_of
 from kwhere.server.target import Target
@@ -34,7 +35,7 @@ class Received:
     """A page as it came, with the circumstances."""
 
     target: Target
-    page: Page
+    page: ColumnPage
     now_ns: int
     clock_offset_ns: int | None = None
     """Node's clock less ours."""
@@ -115,16 +116,16 @@ class PageBooker:
         after = _go_on(connection, row, header, received)
         return Outcome(len(sums.slots), len(sums.held_back), after, after != row.cursor or bool(lines))
 
-    def _sort(self, lines: Sequence[SlotLine], received: Received) -> PageSums:
+    def _sort(self, lines: Sequence[ColumnLine], received: Received) -> PageSums:
         limits = Limits.of(received.page.header, received.target.ceiling_mw)
         sums, good = PageSums(), []
         for line in lines:
-            reason = fault_of(line.slot, limits, received.now_ns)
+            reason = fault_of(line, limits, received.now_ns)
             if reason is None:
                 good.append(line)
                 continue
             slot = line.slot
-            sums.held_back.append(HeldBack(slot.seq, slot.start_ns, slot.end_ns, reason, line.raw))
+            sums.held_back.append(HeldBack(slot.seq, slot.start_ns, slot.end_ns, reason, line.line.raw))
             _log.warning("slot held back", node=received.page.header.node, seq=slot.seq, reason=reason)
         is_off = abs(received.clock_offset_ns or 0) > CLOCK_TOLERANCE_NS
         aggregate(good, sums, frozenset({Flag.CLOCK}) if is_off else frozenset())
@@ -169,13 +170,13 @@ def _take_over(connection: Connection, row: CursorRow, target: Target, active_ta
     _log.warning("journal is served elsewhere", epoch=row.epoch, before=row.target, now=target.key)
 
 
-def _new_lines(connection: Connection, row: CursorRow, page: Page) -> Sequence[SlotLine]:
+def _new_lines(connection: Connection, row: CursorRow, page: ColumnPage) -> Sequence[ColumnLine]:
     """Return the slots past the cursor. Those before must be the ones we know."""
     known = [line for line in page.lines if line.slot.seq <= row.seq]
     if known:
         digests = cursors.digests(connection, row.epoch, [line.slot.seq for line in known])
         for line in known:
-            if digests.get(line.slot.seq, line.digest) != line.digest:
+            if digests.get(line.slot.seq, line.line.digest) != line.line.digest:
                 raise JournalStopped(row.epoch, f"slot {line.slot.seq} of epoch {row.epoch} is not the one we booked")
     newest = page.header.newest
     if newest is not None and newest < row.seq:
@@ -183,7 +184,7 @@ def _new_lines(connection: Connection, row: CursorRow, page: Page) -> Sequence[S
     return page.lines[len(known) :]
 
 
-def _advance(connection: Connection, row: CursorRow, lines: Sequence[SlotLine], now_ns: int) -> CursorRow:
+def _advance(connection: Connection, row: CursorRow, lines: Sequence[ColumnLine], now_ns: int) -> CursorRow:
     first, last = lines[0], lines[-1]
     start_ns = min(line.slot.start_ns for line in lines)
     end_ns = max(line.slot.end_ns for line in lines)
@@ -196,12 +197,12 @@ def _advance(connection: Connection, row: CursorRow, lines: Sequence[SlotLine], 
     if first.slot.seq > row.seq + 1:
         cursors.record_lost(connection, row, first.slot.seq - 1, first.slot.start_ns, now_ns)
         _log.error("slots lost", epoch=row.epoch, first=row.seq + 1, last=first.slot.seq - 1)
-    elif row.digest is not None and first.prev != row.digest:
+    elif row.digest is not None and first.line.prev != row.digest:
         raise JournalStopped(
             row.epoch, f"slot {first.slot.seq} of epoch {row.epoch} does not follow the slot we hold: it was rewritten"
         )
-    cursors.advance(connection, row, last.slot.seq, last.digest, start_ns, end_ns)
-    return replace(row, seq=last.slot.seq, digest=last.digest, newest_end_ns=end_ns)
+    cursors.advance(connection, row, last.slot.seq, last.line.digest, start_ns, end_ns)
+    return replace(row, seq=last.slot.seq, digest=last.line.digest, newest_end_ns=end_ns)
 
 
 def _go_on(connection: Connection, row: CursorRow, header: PageHeader, received: Received) -> Cursor:

@@ -12,8 +12,7 @@ from kwhere.core.terms import Component, Method
 from kwhere.database import schema
 from kwhere.database.cursors import find_epoch
 from kwhere.database.grid import Grid
-from kwhere.ledger.decode import decode_page
-from kwhere.ledger.pages import Page
+from kwhere.ledger.columns import ColumnPage, decode_column_page
 from kwhere.ledger.rows import Entry
 from kwhere.server.page_booker import JournalStopped, Outcome, PageBooker, Received
 from kwhere.server.target import Target
@@ -40,13 +39,13 @@ def worked_case(journal: HandJournal, slots: int = 1) -> None:
         )
 
 
-def take(booker: PageBooker, page: Page, now_ns: int = LATER_NS, target: Target = TARGET) -> Outcome:
+def take(booker: PageBooker, page: ColumnPage, now_ns: int = LATER_NS, target: Target = TARGET) -> Outcome:
     return booker.book(Received(target, page, now_ns))
 
 
 def lifetime_uj(engine: Engine) -> int:
     with engine.connect() as connection:
-        return int(connection.execute(select(func.coalesce(func.sum(schema.units.c.energy_uj), 0))).scalar_one())
+        return int(connection.execute(select(func.coalesce(func.sum(schema.unit_totals.c.energy_uj), 0))).scalar_one())
 
 
 def bucket_uj(engine: Engine) -> int:
@@ -73,7 +72,12 @@ def test_a_unit_has_its_power_cpu_time_and_owner(engine: Engine, booker: PageBoo
 
     take(booker, journal.page())
 
-    units, users = schema.units, schema.users
+    units, users, totals = schema.units, schema.users, schema.unit_totals
+    query = (
+        select(units, totals, users.c.name.label("user"))
+        .join(users, users.c.id == units.c.user_id)
+        .join(totals, totals.c.unit_id == units.c.id)
+    )
     with engine.connect() as connection:
         row = connection.execute(
             select(units, users.c.name.label("user"))
@@ -344,7 +348,7 @@ def test_a_truncated_or_reordered_page_is_refused_whole(engine: Engine, booker: 
 
     for body in bad.values():
         with pytest.raises(WireError):
-            decode_page(body)
+            decode_column_page(body)
     take(booker, journal.page())
 
     assert lifetime_uj(engine) == journal.control_uj

@@ -1,0 +1,58 @@
+"""When runs and units begin, end and come back."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, text
+
+from kwhere.database.identities import ENDED, RUNNING, Resolved
+from kwhere.database.sums import SlotSums
+
+_SCAN_GONE = text(
+    "SELECT r.id FROM unit_runs r JOIN run_totals t ON t.unit_run_id = r.id"
+    " WHERE r.node_id = :node_id AND r.ended_ns IS NULL AND r.kind = 'unit' AND t.newest_end_ns < :newest_end_ns"
+)
+_END_RUN = text(
+    "UPDATE unit_runs SET ended_ns = (SELECT t.newest_end_ns FROM run_totals t WHERE t.unit_run_id = unit_runs.id)"
+    " WHERE id = :run_id AND kind = 'unit'"
+)
+_END_UNIT = text(
+    "UPDATE units SET state = :ended, ended_ns ="
+    " (SELECT t.newest_end_ns FROM unit_totals t WHERE t.unit_id = units.id)"
+    " WHERE id = (SELECT r.unit_id FROM unit_runs r WHERE r.id = :run_id) AND scope_node_id <> 0"
+    " AND NOT EXISTS (SELECT 1 FROM unit_runs o WHERE o.unit_id = units.id AND o.ended_ns IS NULL)"
+)
+_WAKE_RUN = text("UPDATE unit_runs SET ended_ns = NULL WHERE id = :run_id AND ended_ns IS NOT NULL")
+_WAKE_UNIT = text(
+    "UPDATE units SET state = :running, ended_ns = NULL"
+    " WHERE id = (SELECT r.unit_id FROM unit_runs r WHERE r.id = :run_id)"
+    " AND scope_node_id <> 0 AND ended_ns IS NOT NULL"
+)
+_SET_METHODS = text(
+    "UPDATE unit_runs SET methods = :methods WHERE node_id = :node_id AND ended_ns IS NULL"
+    " AND (methods IS NULL OR methods <> :methods)"
+)
+
+
+def follow(connection: Connection, node_id: int, runs: Resolved, newest: SlotSums) -> None:
+    """Wake the runs that are back and end those that the newest slot no longer names.
+
+    A unit ends with its last run; units that a manager has claimed it begins and ends itself.
+    """
+    woken = sorted(runs.news)
+    _each(connection, _WAKE_RUN, woken)
+    _each(connection, _WAKE_UNIT.bindparams(bindparam("running", RUNNING)), woken)
+    if woken:
+        connection.execute(_SET_METHODS, {"node_id": node_id, "methods": newest.methods})
+    gone = sorted(runs.gone) if runs.gone is not None else _scan(connection, node_id, newest.end_ns)
+    _each(connection, _END_RUN, gone)
+    _each(connection, _END_UNIT.bindparams(bindparam("ended", ENDED)), gone)
+
+
+def _scan(connection: Connection, node_id: int, newest_end_ns: int) -> Sequence[int]:
+    found = connection.execute(_SCAN_GONE, {"node_id": node_id, "newest_end_ns": newest_end_ns})
+    return found.scalars().all()
+
+
+def _each(connection: Connection, statement: object, run_ids: Sequence[int]) -> None:
+    if run_ids:
+        connection.execute(statement, [{"run_id": run_id} for run_id in run_ids])  # type: ignore[call-overload]

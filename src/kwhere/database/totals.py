@@ -1,0 +1,76 @@
+"""Lifetime totals of runs, and of units what lists are sorted by."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection
+
+from kwhere.database import bulk, schema
+from kwhere.database.bulk import Merge
+from kwhere.database.engine import POSTGRESQL
+from kwhere.database.schema import FIGURE_COLUMNS, PEAK_COLUMN, SUM_COLUMNS
+from kwhere.database.sums import PageSums, RunKey, RunSums, Values
+from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
+
+FIGURE_MERGES = {name: Merge.LARGER if name == PEAK_COLUMN else Merge.ADD for name in FIGURE_COLUMNS}
+_RUN_MERGES = {
+    # Of two slots the newer has the power; this stands before newest_end_ns, but every rule sees the old row.
+    "power_uw": Merge.NEWER,
+    "power_until_ns": Merge.NEWER,
+    "newest_end_ns": Merge.LARGER,
+    "flags": Merge.BITS,
+    **FIGURE_MERGES,
+}
+_UNIT_COLUMNS = ("power_uw", "power_until_ns", "newest_end_ns", "energy_uj", "cpu_ns", "gpu_busy_ns")
+_UNIT_MERGES = {
+    "power_uw": Merge.NEWER,
+    "power_until_ns": Merge.NEWER,
+    "newest_end_ns": Merge.LARGER,
+    "energy_uj": Merge.ADD,
+    "cpu_ns": Merge.ADD,
+    "gpu_busy_ns": Merge.ADD,
+}
+_ENERGIES = len(ENERGY_COLUMN_NAMES)
+_USER, _SYSTEM, _GPU = (SUM_COLUMNS.index(name) for name in ("cpu_user_ns", "cpu_system_ns", "gpu_busy_ns"))
+
+
+def add_totals(connection: Connection, sums: PageSums, ids: Mapping[RunKey, int]) -> None:
+    """Add a page to the lifetime totals of its runs and their units."""
+    run_rows: list[bulk.Row] = []
+    unit_rows: list[bulk.Row] = []
+    for key, run in sums.runs.items():
+        total = run.total or ()
+        head = (run.power_uw, run.power_until_ns, run.end_ns)
+        run_rows.append((ids[key], *head, run.flags, *total))
+        if key.kind == "unit":
+            unit_rows.append(_unit_row(ids[key], run, total))
+    bulk.upsert(connection, schema.run_totals, ("unit_run_id",), _RUN_MERGES, run_rows)
+    _add_to_units(connection, unit_rows)
+
+
+def _unit_row(run_id: int, run: RunSums, total: Values) -> bulk.Row:
+    energy_uj = sum(filter(None, total[:_ENERGIES]))
+    cpu_ns = (total[_USER] or 0) + (total[_SYSTEM] or 0)
+    return (run.power_uw, run.power_until_ns, run.end_ns, energy_uj, cpu_ns, total[_GPU], run_id)
+
+
+def _add_to_units(connection: Connection, rows: list[bulk.Row]) -> None:
+    """The unit of a run is looked up here, in the same transaction: a manager may have claimed it meanwhile."""
+    if not rows:
+        return
+    columns = ("unit_id", *_UNIT_COLUMNS)
+    conflict = bulk.conflict(schema.unit_totals, ("unit_id",), _UNIT_MERGES)
+    target = f"INSERT INTO unit_totals ({', '.join(columns)}) "
+    if connection.dialect.name == POSTGRESQL:
+        sums = ", ".join(f"{'max' if name in _NEWEST else 'sum'}(v.{name})" for name in _UNIT_COLUMNS)
+        source = (
+            f"SELECT r.unit_id, {sums} FROM unnest({', '.join(['%s::bigint[]'] * 7)})"  # noqa: S608 - schema's names
+            f" AS v ({', '.join(_UNIT_COLUMNS)}, run_id) JOIN unit_runs r ON r.id = v.run_id"
+            " WHERE r.unit_id IS NOT NULL GROUP BY r.unit_id"
+        )
+        connection.exec_driver_sql(target + source + conflict, bulk.arrays(rows, ["bigint"] * 7))
+        return
+    source = "SELECT unit_id, ?, ?, ?, ?, ?, ? FROM unit_runs WHERE id = ? AND unit_id IS NOT NULL"
+    connection.exec_driver_sql(target + source + conflict, rows)
+
+
+_NEWEST = frozenset({"power_until_ns", "newest_end_ns"})
