@@ -7,8 +7,6 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from kwhere.core.unit import UnitKey
-
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "lxc", "run", "systemd", "session", "process")
 
 
@@ -89,12 +87,3 @@ class UnitsSettings(BaseModel):
         default=(Path("/var/lib/containers/storage"),),
         description="Storage roots of Podman, read for container names.",
     )
-
-    def shows(self, manager: str) -> bool:
-        """Return whether units of `manager` were asked for by name."""
-        return self.managers is None or manager in self.managers
-
-
-def services_key(run: str) -> UnitKey:
-    """Return the key of the unit that services and sessions fold into."""
-    return UnitKey("systemd", "services", run)

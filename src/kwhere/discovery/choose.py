@@ -1,0 +1,64 @@
+"""Which sources of units serve on this host."""
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.discovery.cgroup_units import CgroupUnits
+from kwhere.discovery.classify import Classifier, paths_of
+from kwhere.discovery.process_units import MANAGER, ProcessUnits
+from kwhere.discovery.settings import ProcessMode, UnitsSettings
+from kwhere.discovery.unit_source import UnitSource
+from kwhere.kernel.cgroups import CgroupVersion, detect_layout
+from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.processes import list_pids, read_cgroup_text, read_stat
+
+_PROCESSES_ASKED = 2000
+
+
+def open_unit_sources(
+    fs: HostFS, settings: UnitsSettings, clock: Clock, *, cgroups_version: CgroupVersion = CgroupVersion.AUTO
+) -> tuple[UnitSource, ...]:
+    """Return the sources in the order in which they are to step: cgroups, then processes that no cgroup unit owns.
+
+    With neither there is an empty tuple: all work of the node is `system`.
+    """
+    try:
+        layout = detect_layout(fs, cgroups_version)
+    except Unavailable:
+        return (ProcessUnits(fs, clock),) if wants_processes(fs, settings, has_cgroups=False) else ()
+    cgroups = CgroupUnits(fs, layout, settings, clock)
+    if not wants_processes(fs, settings, has_cgroups=True):
+        return (cgroups,)
+
+    def is_owned(text: str) -> bool:
+        return any(cgroups.owns(path) for path in paths_of(text))
+
+    return cgroups, ProcessUnits(fs, clock, is_owned)
+
+
+def wants_processes(fs: HostFS, settings: UnitsSettings, *, has_cgroups: bool) -> bool:
+    """Return whether process groups are of use: asked for, or most processes lie in no unit's cgroup."""
+    if settings.managers is not None and MANAGER not in settings.managers:
+        return False
+    if settings.processes is not ProcessMode.AUTO:
+        return settings.processes is ProcessMode.ON
+    return not has_cgroups or _mostly_outside(fs, Classifier(settings))
+
+
+def _mostly_outside(fs: HostFS, classifier: Classifier) -> bool:
+    inside = outside = 0
+    try:
+        pids = list_pids(fs)
+    except (Unavailable, SourceError):
+        return False
+    for pid in pids[:_PROCESSES_ASKED]:
+        try:
+            if pid == 1 or read_stat(fs, pid).is_kernel_thread:
+                continue
+            owner = classifier.cgroup_text(read_cgroup_text(fs, pid))
+        except (Unavailable, SourceError):
+            continue
+        if owner is None:
+            outside += 1
+        else:
+            inside += 1
+    return outside > inside
