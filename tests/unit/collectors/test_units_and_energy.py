@@ -1,0 +1,160 @@
+"""What the sampler's snapshot becomes: series of units, of energy and of the sampler, and how many of them."""
+
+import pytest
+from tests.sampling_world import SECOND, WATT, HandMeter, World, make_world
+
+from kwhere.collectors import energy, sampler, units
+from kwhere.collectors.collector import AnyPlugin, CollectorContext
+from kwhere.core.errors import NoData, Unavailable
+from kwhere.core.metrics import Sample
+from kwhere.core.terms import Component, DomainKind
+from kwhere.discovery.unit_source import CpuReading, UnitDetail
+from kwhere.kernel.hostfs import HostFS
+from kwhere.meters.meter import PLATFORM, Domain
+from kwhere.sampling.snapshot import attach
+from kwhere.sampling.totals import StepCounts, TotalsBoard
+
+CPU0, DRAM0 = Domain(DomainKind.CPU, "0"), Domain(DomainKind.DRAM, "0")
+GPU0 = Domain(DomainKind.GPU, "0")
+
+FULL = UnitDetail(
+    memory_current_bytes=1,
+    memory_peak_bytes=2,
+    memory_anon_bytes=3,
+    memory_file_bytes=4,
+    memory_shmem_bytes=5,
+    memory_swap_bytes=6,
+    memory_limit_bytes=7,
+    oom_kills=8,
+    io_read_bytes=9,
+    io_write_bytes=10,
+    io_read_operations=11,
+    io_write_operations=12,
+    throttled_ns=13 * SECOND,
+    cpu_user_ns=14 * SECOND,
+    cpu_system_ns=15 * SECOND,
+    pressure_us={(resource, kind): 16_000_000 for resource in ("cpu", "memory", "io") for kind in ("some", "full")},
+    processes=17,
+    threads=18,
+)
+
+
+def collect(plugin: AnyPlugin, board: TotalsBoard | None) -> list[Sample]:
+    collector = plugin.build(CollectorContext(HostFS(), None, board), plugin.settings_class())  # type: ignore[arg-type]
+    return list(collector.collect())
+
+
+def values(samples: list[Sample]) -> dict[str, float]:
+    return {text(sample): sample.value for sample in samples}
+
+
+def text(sample: Sample) -> str:
+    labels = [f"{n}={v}" for n, v in zip(sample.spec.labels, sample.labels, strict=True) if v]
+    return f"{sample.spec.name}{{{','.join(labels)}}}"
+
+
+@pytest.fixture
+def world() -> World:
+    cpu = HandMeter(counters={CPU0: 0, DRAM0: 0})
+    bmc = HandMeter("hwmon_energy", counters={PLATFORM: 0}, covers=frozenset({Component.CPU, Component.DRAM}))
+    world = make_world(idle_watts={CPU0: 10, DRAM0: 2, PLATFORM: 20}, meters=[cpu, bmc])
+    attach(world.sampler, StepCounts)
+    job = world.units.start("7", milli_cpus=1500)
+    world.units.details[job] = FULL
+    world.step()
+    world.units.cpu[job] = CpuReading(2 * SECOND, 1_500_000_000, 500_000_000)
+    world.busy(0, SECOND)
+    cpu.add(CPU0, 30 * WATT)
+    cpu.add(DRAM0, 5 * WATT)
+    bmc.add(PLATFORM, 60 * WATT)
+    world.step()
+    return world
+
+
+def test_a_unit_shows_what_the_kernel_says_of_it(world: World) -> None:
+    found = values(collect(units.plugin, world.sampler.parts.board))
+
+    unit = "manager=slurm,unit=7,run=7@1"
+    assert found["kwhere_units{manager=slurm}"] == 1
+    assert found[f"kwhere_unit_info{{{unit},name=7}}"] == 1
+    assert found[f"kwhere_unit_cpu_seconds_total{{{unit},mode=user}}"] == 1.5
+    assert found[f"kwhere_unit_cpu_seconds_total{{{unit},mode=system}}"] == 0.5
+    assert found[f"kwhere_unit_cpus{{{unit}}}"] == 1.5
+    assert found[f"kwhere_unit_cpu_throttled_seconds_total{{{unit}}}"] == 13
+    assert found[f"kwhere_unit_memory_swap_bytes{{{unit}}}"] == 6
+    assert found[f"kwhere_unit_pressure_seconds_total{{{unit},resource=io,kind=full}}"] == 16
+
+
+def test_energy_of_units_and_of_the_node_is_in_joules(world: World) -> None:
+    found = values(collect(energy.plugin, world.sampler.parts.board))
+
+    assert found["kwhere_unit_energy_joules_total{manager=slurm,unit=7,run=7@1,component=cpu,part=dynamic}"] == 20
+    assert found["kwhere_unit_energy_joules_total{manager=slurm,unit=7,run=7@1,component=cpu,part=idle}"] == 3.75
+    assert found["kwhere_unallocated_energy_joules_total{component=cpu,part=idle}"] == 6.25
+    assert found["kwhere_node_energy_joules_total{component=cpu}"] == 30
+    assert found["kwhere_node_energy_joules_total{component=other}"] == 25
+    assert found["kwhere_node_platform_joules_total{source=hwmon_energy}"] == 60
+    assert found["kwhere_node_other_carry_joules{}"] == 0
+    assert found["kwhere_node_meter_joules_total{source=powercap,domain=dram,socket=0}"] == 5
+    assert found["kwhere_node_idle_watts{component=other}"] == 20
+    assert found["kwhere_energy_source_up{source=powercap}"] == 1
+    assert found["kwhere_energy_method_info{component=cpu,method=counter,source=powercap}"] == 1
+    assert found["kwhere_attribution_residual_microjoules{}"] == 0
+    assert not [name for name in found if "gpu" in name]
+
+
+def test_totals_of_kwhere_say_since_when_they_count(world: World) -> None:
+    samples = collect(energy.plugin, world.sampler.parts.board)
+
+    counters = [sample for sample in samples if sample.spec.name.endswith("_total")]
+    assert {sample.created_s for sample in counters} == {world.sampler.created_utc_ns / SECOND}
+
+
+def test_a_unit_has_at_most_forty_series_without_gpus(world: World) -> None:
+    board = world.sampler.parts.board
+
+    samples = [*collect(units.plugin, board), *collect(energy.plugin, board)]
+
+    of_unit = [sample for sample in samples if "unit" in sample.spec.labels and "7" in sample.labels]
+    assert len(of_unit) == len({text(sample) for sample in of_unit}) <= 40
+
+
+def test_shown_cpu_time_follows_the_step_and_never_falls() -> None:
+    world = make_world()
+    attach(world.sampler, StepCounts)
+    job = world.units.start("7")
+    world.units.details[job] = UnitDetail(cpu_user_ns=3 * SECOND, cpu_system_ns=SECOND)
+    world.units.cpu[job] = CpuReading(4 * SECOND)
+    world.step()
+    world.units.cpu[job] = CpuReading(8 * SECOND)
+    world.step()
+
+    first = values(collect(units.plugin, world.sampler.parts.board))
+    world.units.details[job] = UnitDetail(cpu_user_ns=5 * SECOND, cpu_system_ns=3 * SECOND)
+    world.step(15 * SECOND)
+    second = values(collect(units.plugin, world.sampler.parts.board))
+
+    user, system = (
+        f"kwhere_unit_cpu_seconds_total{{manager=slurm,unit=7,run=7@1,mode={mode}}}" for mode in ("user", "system")
+    )
+    assert (first[user], first[system]) == (6, 2)
+    assert (second[user], second[system]) == (6, 3)
+
+
+def test_the_sampler_shows_its_own_health(world: World) -> None:
+    found = values(collect(sampler.plugin, world.sampler.parts.board))
+
+    assert found["kwhere_sampler_late_total{}"] == 0
+    assert "kwhere_sampler_step_seconds{}" in found
+
+
+@pytest.mark.parametrize("plugin", [units.plugin, energy.plugin, sampler.plugin])
+def test_without_a_sampler_there_is_nothing_to_show(plugin: AnyPlugin) -> None:
+    with pytest.raises(Unavailable):
+        collect(plugin, None)
+
+
+@pytest.mark.parametrize("plugin", [units.plugin, energy.plugin, sampler.plugin])
+def test_before_the_first_step_there_is_no_data(plugin: AnyPlugin) -> None:
+    with pytest.raises(NoData):
+        collect(plugin, TotalsBoard())
