@@ -8,7 +8,7 @@ from kwhere.meters.meter import MeterContext, Plugin
 
 def build(context: MeterContext) -> HwmonMeter:
     """Return the meter of energy counters. Raises Unavailable: absent, permission, unsupported."""
-    return build_hwmon(context.fs, "hwmon_energy", Method.COUNTER, find_energy_sensors)
+    return build_hwmon(context, "hwmon_energy", Method.COUNTER, find_energy_sensors)
 
 
 plugin = Plugin("hwmon_energy", build)

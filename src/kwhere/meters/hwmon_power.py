@@ -8,7 +8,7 @@ from kwhere.meters.meter import MeterContext, Plugin
 
 def build(context: MeterContext) -> HwmonMeter:
     """Return the meter of power sensors. Raises Unavailable: absent, permission, unsupported."""
-    return build_hwmon(context.fs, "hwmon_power", Method.INTEGRATED, find_power_sensors)
+    return build_hwmon(context, "hwmon_power", Method.INTEGRATED, find_power_sensors)
 
 
 plugin = Plugin("hwmon_power", build)

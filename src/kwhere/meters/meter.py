@@ -1,11 +1,12 @@
 """The seam between a source of energy readings and everything that uses them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.kernel.hostfs import HostFS
+from kwhere.meters.settings import MeterSettings
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,6 +84,7 @@ class MeterContext:
     memory_bytes: int | None
     busy_ns: Callable[[], Mapping[int, int]]
     """Cumulative busy nanoseconds by CPU, as the step under way has already read them."""
+    settings: MeterSettings = field(default_factory=MeterSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, DomainKind, Method
-from kwhere.energy.limits import P_MAX_DRAM_UW, PLATFORM_HEADROOM_UW, p_max_cpu_uw
+from kwhere.energy.limits import P_MAX_DRAM_UW, p_max_cpu_uw
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.powercap import POWERCAP_DIRECTORY, ZoneFile, find_zones
 from kwhere.meters.failures import as_unavailable, worst
@@ -58,7 +58,7 @@ class RaplMeter:
         self,
         source: str,
         zones: Sequence[OpenZone],
-        cpu_vendor: str | None,
+        context: MeterContext,
         covers: frozenset[Component] = frozenset(),
         needs_proof: bool = False,
     ) -> None:
@@ -67,9 +67,11 @@ class RaplMeter:
         self.needs_proof = needs_proof
         self.domains = tuple(sorted({zone.placed.domain for zone in zones}))
         self._groups = [[zone for zone in zones if zone.placed.domain == domain] for domain in self.domains]
-        self._watches = [MirrorWatch(None if domain == PLATFORM else cpu_vendor) for domain in self.domains]
+        self._watches = [MirrorWatch(None if domain == PLATFORM else context.cpu_vendor) for domain in self.domains]
+        headroom_uw = context.settings.platform_headroom_uw
         self._p_max_uw = {
-            domain: _p_max_uw(domain, group) for domain, group in zip(self.domains, self._groups, strict=True)
+            domain: headroom_uw if domain == PLATFORM else _p_max_uw(domain, group)
+            for domain, group in zip(self.domains, self._groups, strict=True)
         }
 
     def read(self, now_ns: int) -> list[Reading]:
@@ -148,15 +150,13 @@ def _without_mirrors(readings: list[Reading], watch: MirrorWatch, group: Sequenc
 def _p_max_uw(domain: Domain, group: Sequence[OpenZone]) -> int:
     if domain.kind is DomainKind.DRAM:
         return P_MAX_DRAM_UW
-    if domain == PLATFORM:
-        return PLATFORM_HEADROOM_UW
     dies = {zone.placed.die for zone in group}
     return p_max_cpu_uw(len(dies), [limit for zone in group for limit in zone.placed.zone.limits_uw])
 
 
 def build(context: MeterContext) -> RaplMeter:
     """Return the meter of packages and memory. Raises Unavailable: absent, permission, unsupported."""
-    return RaplMeter("powercap", open_zones(context, DomainKind.CPU, DomainKind.DRAM), context.cpu_vendor)
+    return RaplMeter("powercap", open_zones(context, DomainKind.CPU, DomainKind.DRAM), context)
 
 
 plugin = Plugin("powercap", build)

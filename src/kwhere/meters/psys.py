@@ -12,7 +12,7 @@ def build(context: MeterContext) -> RaplMeter:
     """
     zones = open_zones(context, DomainKind.PLATFORM)
     covers = frozenset({Component.CPU, Component.DRAM, Component.OTHER})
-    return RaplMeter("psys", zones, context.cpu_vendor, covers, needs_proof=True)
+    return RaplMeter("psys", zones, context, covers, needs_proof=True)
 
 
 plugin = Plugin("psys", build)

@@ -56,6 +56,9 @@ def build_meters(context: MeterContext, candidates: Sequence[Plugin] | None = No
     meters: list[Meter] = []
     sources: list[SourceStatus] = []
     for plugin in plugins() if candidates is None else candidates:
+        if plugin.source in context.settings.off:
+            sources.append(SourceStatus(plugin.source, up=False, reason="off", detail="meters.off names it"))
+            continue
         try:
             meters.append(plugin.build(context))
         except Unavailable as error:
@@ -68,9 +71,7 @@ def build_meters(context: MeterContext, candidates: Sequence[Plugin] | None = No
         meters=tuple(meters),
         sources=tuple(sources),
         by_component=_by_component(meters),
-        platforms=tuple(
-            sorted((meter for meter in meters if PLATFORM in meter.domains), key=lambda m: _rank(PLATFORM_ORDER, m))
-        ),
+        platforms=_platforms(meters, context.settings.platform),
     )
 
 
@@ -82,6 +83,12 @@ def _by_component(meters: Sequence[Meter]) -> dict[Component, Meter]:
         for component in {_COMPONENT_OF[d.kind] for d in meter.domains if d.kind in _COMPONENT_OF}:
             chosen.setdefault(component, meter)
     return chosen
+
+
+def _platforms(meters: Sequence[Meter], named: str | None) -> tuple[Meter, ...]:
+    """Return meters of the whole node, best first; where the settings name one, no other stands in for it."""
+    found = [meter for meter in meters if PLATFORM in meter.domains and named in (None, meter.source)]
+    return tuple(sorted(found, key=lambda meter: _rank(PLATFORM_ORDER, meter)))
 
 
 def _rank(order: Sequence[str], meter: Meter) -> tuple[int, str]:

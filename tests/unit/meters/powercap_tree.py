@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kwhere.kernel.hostfs import HostFS, KeptFile, failure
 from kwhere.meters.meter import MeterContext
+from kwhere.meters.settings import MeterSettings
 
 RANGE = 262_143_328_850
 RANGE_AMD = 65_532_610_987
@@ -74,6 +75,7 @@ def context(
     cpus_per_socket: int = 2,
     busy_ns: Mapping[int, int] | None = None,
     model: str | None = None,
+    settings: MeterSettings | None = None,
 ) -> MeterContext:
     """Return what a meter is built from, over the tree at `root`."""
     fs = root if isinstance(root, HostFS) else FaultyFS(root)
@@ -88,6 +90,7 @@ def context(
         cpu_model=model,
         memory_bytes=64 * GIB,
         busy_ns=lambda: busy,
+        settings=settings or MeterSettings(),
     )
 
 

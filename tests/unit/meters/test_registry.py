@@ -1,13 +1,15 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from tests.unit.meters.powercap_tree import EACCES, FaultyFS, context, write_zone
 from tests.unit.meters.test_hwmon import WATT, write_chip
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.terms import Component
-from kwhere.meters.meter import Meter, MeterContext, Plugin
+from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
 from kwhere.meters.registry import SourceStatus, build_meters, plugins
+from kwhere.meters.settings import MeterSettings
 
 
 def speakers(root: Path | FaultyFS) -> dict[str, str]:
@@ -86,3 +88,25 @@ def test_a_plugin_that_fails_is_a_status_and_the_others_go_on(tmp_path: Path, er
 
     assert built.sources[0] == SourceStatus("broken", up=False, reason=reason, detail=str(error))
     assert len(built.meters) == 1
+
+
+def test_settings_leave_a_source_out_and_name_the_platform(tmp_path: Path) -> None:
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
+    write_zone(tmp_path, "intel-rapl:1", "psys", 0)
+    write_chip(tmp_path, 0, "power_meter", {"power1_average": 300 * WATT})
+
+    without = build_meters(context(tmp_path, settings=MeterSettings(off=frozenset({"powercap"}))))
+    named = build_meters(context(tmp_path, settings=MeterSettings(platform="psys", platform_headroom_watts=50.5)))
+    unheard = build_meters(context(tmp_path, settings=MeterSettings(platform="bmc")))
+
+    assert without.by_component[Component.CPU].source == "model"
+    assert SourceStatus("powercap", up=False, reason="off", detail="meters.off names it") in without.sources
+    assert [meter.source for meter in named.platforms] == ["psys"]
+    assert named.platforms[0].p_max_uw(PLATFORM) == 50_500_000
+    assert unheard.platforms == ()
+
+
+@pytest.mark.parametrize("key", ["headroom", "Off"])
+def test_an_unknown_key_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError, match=key):
+        MeterSettings.model_validate({key: 1})

@@ -1,0 +1,30 @@
+"""Settings of energy sources (`meters.…`)."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class MeterSettings(BaseModel):
+    """Which energy sources are read, and what is believed of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    off: frozenset[str] = Field(
+        default=frozenset(),
+        description="Sources that are not read: powercap, psys, hwmon_energy, hwmon_power, model.",
+    )
+    platform: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Source of the node's total; default: the first that works, hwmon before psys.",
+    )
+    platform_headroom_watts: float = Field(
+        default=2000.0,
+        ge=0,
+        le=100_000,
+        description="Watts that a node may draw beside its components; a total above that is nonsense.",
+    )
+
+    @property
+    def platform_headroom_uw(self) -> int:
+        """Return the headroom in microwatts."""
+        return round(self.platform_headroom_watts * 1_000_000)
