@@ -1,0 +1,293 @@
+"""Puts an agent together: the one place where its concrete parts meet."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from kwhere._version import __version__
+from kwhere.agent import neighbour
+from kwhere.agent.pace import Pace
+from kwhere.agent.runtime import Agent
+from kwhere.agent.sampler import SamplerThread
+from kwhere.agent.settings import AgentSettings
+from kwhere.apps.agent_settings import AgentConfig
+from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
+from kwhere.collectors.registry import find_plugins
+from kwhere.collectors.runner import CollectorRunner
+from kwhere.core.clock import Clock
+from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.metrics import Sample
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.terms import Component, Method
+from kwhere.discovery.choose import open_unit_sources
+from kwhere.energy.baseline import IdleBaseline
+from kwhere.energy.placement import Topology
+from kwhere.kernel.hostfs import HostFS, raise_descriptor_limit
+from kwhere.kernel.identity import boot_id, machine_id, product_uuid, read_cpu_model
+from kwhere.kernel.memory import parse_meminfo
+from kwhere.kernel.recorded import clock_of
+from kwhere.kernel.stat import StatFile
+from kwhere.kernel.topology import read_topology
+from kwhere.ledger.epoch_facts import EpochFacts
+from kwhere.ledger.journal import Journal
+from kwhere.ledger.journal_store import JournalIdentity
+from kwhere.meters.meter import PLATFORM, Domain, MeterContext
+from kwhere.meters.model import ModelMeter, idle_table_uw
+from kwhere.meters.registry import COMPONENT_ORDER, Meters, build_meters
+from kwhere.sampling.energy_book import EnergyBook
+from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank
+from kwhere.sampling.node_cpu import NodeCpu
+from kwhere.sampling.platform_book import PlatformBook
+from kwhere.sampling.saved import SavedState
+from kwhere.sampling.slot_sink import NoJournal, SlotSink
+from kwhere.sampling.step import NodeParts, Sampler, SlotTiming
+from kwhere.sampling.totals import TotalsBoard
+from kwhere.sampling.weighing import Weigher
+
+_MICROWATTS = 1_000_000
+_IDLE_KEYS = frozenset({"cpu", "dram", "other"})
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this node is."""
+
+    node: str
+    machine_id: str
+    boot_id: str
+    product_uuid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltAgent:
+    """An agent and the parts that its faces are made from."""
+
+    agent: Agent
+    journal: Journal | None
+    host: HostFS
+    clock: Clock
+    identity: Identity
+
+    def once(self, interval_seconds: float) -> list[Sample]:
+        """Return the samples of two steps: of a recorded host's two moments, else `interval_seconds` apart."""
+
+        def next_moment() -> None:
+            if self.host.is_recorded:
+                if self.host.has_two_moments:
+                    self.host.select_snapshot(1)
+            else:
+                Event().wait(interval_seconds)
+
+        return self.agent.once(next_moment)
+
+
+def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
+    """Return an agent that is ready to start. Without a state directory its slots are forgotten (`--once`).
+
+    Raises ConfigError, Unavailable where not even /proc/stat can be read, JournalError (network, locked).
+    """
+    raise_descriptor_limit()
+    host = HostFS(config.path.procfs, config.path.sysfs, config.path.cgroupfs)
+    clock = clock_of(host)
+    identity = identify(config.agent, host)
+    stat = StatFile(host)
+    cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
+    context = meter_context(host, cpu)
+    meters = build_meters(context)
+    bank = meter_bank(meters, config.agent)
+    units = open_unit_sources(host, config.units, clock, cgroups_version=config.cgroups.version)
+    _settle_in(config.agent, state_dir)
+    journal = _open_journal(config, identity, bank, cpu, clock, state_dir) if state_dir is not None else None
+    board = TotalsBoard()
+    sampler = Sampler(
+        NodeParts(
+            clock=clock,
+            boot_id=identity.boot_id,
+            read_stat=stat.read,
+            cpu=cpu,
+            units=units,
+            bank=bank,
+            energy=energy_book(config.agent, meters, context, bank),
+            weigher=Weigher(context.memory_bytes or 0),
+            sink=journal if journal is not None else NoJournal(),
+            board=board,
+        ),
+        timing_of(config.agent),
+    )
+    _restore(sampler, sampler.parts.sink)
+    runner = CollectorRunner(
+        chosen_collectors(config.collector),
+        CollectorContext(host, clock, board, journal.stats if journal is not None else None),
+    )
+    pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)
+    closers: list[Callable[[], None]] = [bank.close, *(source.close for source in units), stat.close]
+    if journal is not None:
+        closers.append(journal.close)
+    agent = Agent(sampler, SamplerThread(sampler, pace, clock), runner, tuple(closers))
+    return BuiltAgent(agent, journal, host, clock, identity)
+
+
+def identify(settings: AgentSettings, host: HostFS) -> Identity:
+    """Return the node's names and ids: the settings', else the machine's, else what stands in for them."""
+    node = settings.node or socket.gethostname()
+    return Identity(
+        node=node,
+        machine_id=settings.machine_id or _or_else(machine_id, f"unknown-{node}"),
+        boot_id=settings.boot_id or _or_else(lambda: boot_id(host), "unknown"),
+        product_uuid=product_uuid(host),
+    )
+
+
+def topology_of(host: HostFS) -> Topology:
+    """Return which CPU sits on which socket."""
+    return Topology({cpu.number: cpu.socket for cpu in read_topology(host).cpus})
+
+
+def meter_context(host: HostFS, cpu: NodeCpu) -> MeterContext:
+    """Return what meters are built from."""
+    model = read_cpu_model(host)
+    memory = _memory_bytes(host)
+    return MeterContext(
+        fs=host,
+        socket_of_cpu={found.number: found.socket for found in read_topology(host).cpus},
+        cpu_vendor=model.vendor,
+        cpu_model=model.name,
+        memory_bytes=memory,
+        busy_ns=cpu.busy_ns,
+    )
+
+
+def meter_bank(meters: Meters, settings: AgentSettings) -> MeterBank:
+    """Return all meters in the order in which they are believed."""
+
+    def rank(source: str) -> int:
+        return COMPONENT_ORDER.index(source) if source in COMPONENT_ORDER else len(COMPONENT_ORDER)
+
+    absent = {status.source: status.reason for status in meters.sources if not status.up}
+    ordered = sorted(meters.meters, key=lambda meter: rank(meter.source))
+    return MeterBank(ordered, absent, int(settings.interval_seconds * NANOSECONDS_PER_SECOND))
+
+
+def energy_book(settings: AgentSettings, meters: Meters, context: MeterContext, bank: MeterBank) -> EnergyBook:
+    """Return the splitter, with the idle power of each domain: configured, learned, or the model's."""
+    unknown = sorted(settings.idle_watts.keys() - _IDLE_KEYS)
+    if unknown:
+        raise ConfigError(f"agent.idle_watts.{unknown[0]}: expected one of cpu, dram, other")
+    by_source = {meter.source: meter for meter in meters.meters}
+
+    def baseline(source: str, domain: Domain) -> IdleBaseline:
+        meter = by_source[source]
+        if isinstance(meter, ModelMeter) and meter.method is Method.MODELLED:
+            return IdleBaseline(meter.idle_uw(domain), learns=False)
+        component = Component.OTHER if domain == PLATFORM else COMPONENT_OF[domain.kind]
+        watts = settings.idle_watts.get(component.value)
+        configured_uw = None if watts is None else int(watts * _MICROWATTS)
+        return IdleBaseline(idle_table_uw(context, domain), configured_uw)
+
+    interval_ns = int(settings.interval_seconds * NANOSECONDS_PER_SECOND)
+    platforms = [
+        PlatformBook(meter, bank, max(interval_ns, int(meter.refresh_seconds * NANOSECONDS_PER_SECOND)))
+        for meter in meters.platforms
+    ]
+    return EnergyBook(bank, baseline, settings.idle_policy, platforms)
+
+
+def timing_of(settings: AgentSettings) -> SlotTiming:
+    """Return lengths in nanoseconds. Raises ConfigError where a slot is shorter than a step."""
+    if settings.slot_seconds < settings.interval_seconds:
+        raise ConfigError(
+            f"agent.slot_seconds: expected at least agent.interval_seconds ({settings.interval_seconds:g}),"
+            f" found {settings.slot_seconds:g}"
+        )
+    first = settings.first_slot_seconds
+    return SlotTiming(
+        slot_ns=int(settings.slot_seconds * NANOSECONDS_PER_SECOND),
+        first_slot_ns=None if first is None else int(first * NANOSECONDS_PER_SECOND),
+        detail_ns=int(settings.detail_seconds * NANOSECONDS_PER_SECOND),
+        ended_ns=int(settings.ended_seconds * NANOSECONDS_PER_SECOND),
+    )
+
+
+def chosen_collectors(settings: dict[str, dict[str, Any]]) -> list[tuple[AnyPlugin, CollectorSettings]]:
+    """Return the enabled collectors with their settings. Raises ConfigError that names the key."""
+    found = find_plugins()
+    for sentence in found.refused:
+        log.warning("collector refused", reason=sentence)
+    unknown = sorted(settings.keys() - found.plugins.keys())
+    if unknown:
+        raise ConfigError(f"collector.{unknown[0]}: expected one of {', '.join(sorted(found.plugins))}")
+    chosen = []
+    for name, plugin in found.plugins.items():
+        values = dict(settings.get(name, {}))
+        if values.pop("enabled", plugin.enabled_by_default):
+            try:
+                chosen.append((plugin, plugin.settings_class.model_validate(values)))
+            except ValidationError as error:
+                first = error.errors()[0]
+                place = ".".join(str(part) for part in first["loc"])
+                raise ConfigError(f"collector.{name}.{place}: {first['msg']}") from None
+    return chosen
+
+
+def _settle_in(settings: AgentSettings, state_dir: Path | None) -> None:
+    """Set niceness and the like, then become the agent's user, who gets the state directory first."""
+    for sentence in neighbour.apply(settings):
+        log.warning("could not be set", reason=sentence)
+    if state_dir is None:
+        return
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if settings.user is not None:
+        neighbour.become(settings.user, state_dir)
+
+
+def _open_journal(
+    config: AgentConfig, identity: Identity, bank: MeterBank, cpu: NodeCpu, clock: Clock, state_dir: Path
+) -> Journal:
+    facts = EpochFacts(
+        node=identity.node,
+        node_names=config.agent.node_names,
+        machine_id=identity.machine_id,
+        boot_id=identity.boot_id,
+        parent=None,
+        slot_seconds=max(1, round(config.agent.slot_seconds)),
+        idle_policy=config.agent.idle_policy.value,
+        cpus=sum(cpu.topology.cpus_by_socket),
+        p_max_mw={component.value: power // 1000 for component, power in bank.p_max_by_component_uw().items()},
+        version=__version__,
+    )
+    binding = JournalIdentity(identity.machine_id, identity.product_uuid, identity.node)
+    return Journal.open(state_dir, binding, facts, config.journal, clock)
+
+
+def _restore(sampler: Sampler, sink: SlotSink) -> None:
+    text = sink.last_state()
+    if text is None:
+        return
+    try:
+        same_boot = sampler.restore(SavedState.from_json(text))
+    except SourceError as error:
+        log.error("saved state cannot be used; the time since the last slot is not accounted", error=str(error))
+        return
+    log.info("took up the account of an earlier process", same_boot=same_boot)
+
+
+def _memory_bytes(host: HostFS) -> int | None:
+    try:
+        return parse_meminfo(host.read_text("proc/meminfo")).total_bytes
+    except (Unavailable, SourceError):
+        return None
+
+
+def _or_else(read: Callable[[], str], instead: str) -> str:
+    try:
+        return read()
+    except (Unavailable, SourceError):
+        return instead
