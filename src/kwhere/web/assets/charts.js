@@ -3,21 +3,12 @@ import uPlot from "uplot";
 import { shownZone } from "./times.js";
 
 const drawn = new Set();
-const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"]];
-const BINARY = [[2 ** 40, "Ti"], [2 ** 30, "Gi"], [2 ** 20, "Mi"], [2 ** 10, "Ki"], [1, ""]];
-
 function cssValue(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
 function colourOf(series) {
   return cssValue(series.colour === "ink" ? "ink-soft" : series.colour);
-}
-
-function prefixFor(largest, unit) {
-  if (unit === "" || unit === "%" || unit === "°C" || unit === "s/s" || unit.startsWith("CPU")) return [1, ""];
-  const table = unit.startsWith("B") ? BINARY : PREFIXES;
-  return table.find(([factor]) => Math.abs(largest) >= factor) || [1, ""];
 }
 
 function significant(value) {
@@ -63,20 +54,6 @@ function stacked(columns, shown) {
   }));
 }
 
-function largestOf(chart) {
-  let largest = 0;
-  if (chart.kind === "stack") {
-    for (let at = 0; at < chart.times.length; at += 1) {
-      let sum = 0;
-      for (const series of chart.series) sum += series.values[at] || 0;
-      largest = Math.max(largest, sum);
-    }
-  } else {
-    for (const series of chart.series) for (const value of series.values) largest = Math.max(largest, value || 0);
-  }
-  return largest;
-}
-
 function axisValues(factor) {
   return (plot, ticks) => ticks.map((tick) => {
     const value = tick / factor;
@@ -111,14 +88,13 @@ function seriesOptions(chart) {
 }
 
 function options(chart, place, width) {
-  const [factor, prefix] = prefixFor(largestOf(chart), chart.unit);
   const axis = { stroke: cssValue("ink-soft"), font: `11px ${cssValue("sans")}`, grid: { stroke: cssValue("grid"), width: 1 }, ticks: { show: false } };
   const series = seriesOptions(chart);
   const bands = chart.kind === "stack" ? series.slice(1).map((entry, at) => ({ series: [at + 2, at + 1] })) : [];
   return {
     width,
     height: place.clientHeight,
-    padding: [10, 8, 0, 0],
+    padding: [10, 20, 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -133,12 +109,10 @@ function options(chart, place, width) {
     },
     axes: [
       { ...axis, values: TIME_FORMATS, grid: { show: false }, space: 70, size: 34 },
-      { ...axis, values: axisValues(factor), size: 46, space: 34, gap: 6 },
+      { ...axis, values: axisValues(chart.divisor), size: 46, space: 34, gap: 6 },
     ],
     series: [{}, ...series],
     bands,
-    shownFactor: factor,
-    shownUnit: `${prefix}${chart.unit}`,
   };
 }
 
@@ -147,7 +121,7 @@ function pointAt(chart, index) {
 }
 
 // The legend is in the page already, with the newest values; the cursor writes its own into it.
-function wireLegend(figure, chart, settings) {
+function wireLegend(figure, chart) {
   const cells = [...figure.querySelectorAll(".legend [data-value]")];
   const stamp = figure.querySelector("[data-cursor-time]");
   const rest = cells.map((cell) => cell.textContent);
@@ -158,8 +132,8 @@ function wireLegend(figure, chart, settings) {
     const idle = index === null || index === undefined;
     cells.forEach((cell, at) => {
       const text = idle ? rest[at] : cell.dataset.value === "sum"
-        ? significant(values.reduce((sum, value) => sum + (value || 0), 0) / settings.shownFactor)
-        : significant(values[Number(cell.dataset.value)] === null ? null : values[Number(cell.dataset.value)] / settings.shownFactor);
+        ? significant(values.reduce((sum, value) => sum + (value || 0), 0) / chart.divisor)
+        : significant(values[Number(cell.dataset.value)] === null ? null : values[Number(cell.dataset.value)] / chart.divisor);
       if (cell.textContent !== text) cell.textContent = text;
     });
     if (stamp) {
@@ -180,7 +154,7 @@ function draw(figure) {
   const columns = chart.series.map((series) => series.values);
   const data = chart.kind === "stack" ? stacked(columns, columns.map(() => true)) : columns;
   const settings = options(chart, place, place.clientWidth);
-  settings.hooks = { setCursor: [wireLegend(figure, chart, settings)] };
+  settings.hooks = { setCursor: [wireLegend(figure, chart)] };
   canvas.replaceChildren();
   return new uPlot(settings, [chart.times, ...data], canvas);
 }

@@ -21,8 +21,11 @@ function relative(seconds) {
   return `${Math.round(seconds / 86400)} d ago`;
 }
 
+// The server's clock rules: the viewer's may be off.
+const skewMs = (Date.parse(document.documentElement.dataset.now) || Date.now()) - Date.now();
+
 export function showRelativeTimes(root) {
-  const now = Date.now() + (Number(document.documentElement.dataset.skewMs) || 0);
+  const now = Date.now() + skewMs;
   for (const element of root.querySelectorAll("time[data-relative]")) {
     const text = relative(Math.max(0, (now - Date.parse(element.dateTime)) / 1000));
     if (element.textContent !== text) element.textContent = text;
@@ -31,13 +34,14 @@ export function showRelativeTimes(root) {
 
 function showAbsoluteTimes(root, zone) {
   for (const element of root.querySelectorAll("time[data-absolute]")) {
-    const seconds = element.dataset.absolute === "seconds";
+    const kind = element.dataset.absolute;
     const parts = {};
     const format = new Intl.DateTimeFormat("en-GB", {
       timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
     });
     for (const part of format.formatToParts(new Date(element.dateTime))) parts[part.type] = part.value;
-    element.textContent = `${parts.year}-${parts.month}-${parts.day} ${parts.hour}:${parts.minute}${seconds ? `:${parts.second}` : ""}`;
+    const day = `${kind === "short" ? "" : `${parts.year}-`}${parts.month}-${parts.day}`;
+    element.textContent = `${day} ${parts.hour}:${parts.minute}${kind === "seconds" ? `:${parts.second}` : ""}`;
   }
   for (const element of root.querySelectorAll("[data-zone-name]")) element.textContent = zone;
 }

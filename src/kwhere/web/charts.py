@@ -1,0 +1,233 @@
+"""Chart data as the page's script draws it, and the table that stands in its place without script."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from markupsafe import Markup
+
+from kwhere.core.terms import Component
+from kwhere.core.timespan import Span
+from kwhere.database.records import ComponentShares, PowerPoint
+from kwhere.reports.figures import Scale
+from kwhere.series.charts import Chart
+from kwhere.web.formatting import Column, column_of, number_text
+
+TABLE_ROWS = 24
+UNITS: Mapping[str, tuple[str, str | None]] = {
+    "watts": ("W", "power"),
+    "bytes": ("B", "bytes"),
+    "bytes per second": ("B/s", "bytes"),
+    "hertz": ("Hz", "frequency"),
+    "cores": ("CPUs", None),
+    "seconds per second": ("s/s", None),
+    "operations per second": ("1/s", None),
+    "celsius": ("°C", None),
+    "ratio": ("", None),
+    "count": ("", None),
+    "processes": ("", None),
+}
+"""A chart's unit in words → its symbol, and the quantity whose scale the table uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSeries:
+    """One line or layer. `colour` is a word of the palette."""
+
+    label: str
+    colour: str
+    values: Sequence[float | None]
+    hatched: bool = False
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageChart:
+    """A chart: layers from the bottom up (`stack`) or lines over common times (Unix seconds at each step's end)."""
+
+    id: str
+    title: str
+    unit: str
+    kind: str
+    times: Sequence[float]
+    series: Sequence[PageSeries]
+    span: Span
+    stepped: bool = True
+    group: str = "page"
+    floor: float = 0.0
+    """The axis reaches at least this value."""
+    quantity: str | None = None
+    note: str = ""
+
+    def data(self) -> Markup:
+        """Return the JSON for the page's script, safe inside a script element."""
+        content = {
+            "kind": self.kind,
+            "divisor": self.column().scale.divisor,
+            "stepped": self.stepped,
+            "group": self.group,
+            "floor": self.floor,
+            "start": self.span.start.timestamp(),
+            "end": self.span.end.timestamp(),
+            "times": list(self.times),
+            "series": [
+                {
+                    "label": series.label,
+                    "colour": series.colour,
+                    "hatched": series.hatched,
+                    "dashed": series.dashed,
+                    "values": [None if v is None else _short(v) for v in series.values],
+                }
+                for series in self.series
+            ],
+        }
+        text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+        return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - escaped above
+
+    def column(self) -> Column:
+        """Return the scale of the table and the legend."""
+        values = [value for series in self.series for value in series.values]
+        if self.kind == "stack":
+            values.append(max((total for total in self.totals() if total is not None), default=0.0))
+        if self.quantity is None:
+            return Column("none", Scale(self.unit, 1.0))
+        column = column_of(values, self.quantity)
+        per_second = "/s" if self.unit.endswith("/s") else ""
+        return Column(self.quantity, Scale(column.scale.unit + per_second, column.scale.divisor))
+
+    def totals(self) -> list[float | None]:
+        """Return the sum of all layers at each time; None in a gap."""
+        sums: list[float | None] = []
+        for values in zip(*(series.values for series in self.series), strict=True):
+            known = [value for value in values if value is not None]
+            sums.append(sum(known) if known else None)
+        return sums
+
+    def newest(self, series: PageSeries) -> str:
+        """Return the newest value of a line, on the chart's scale."""
+        value = next((v for v in reversed(series.values) if v is not None), None)
+        return "–" if value is None else number_text(value / self.column().scale.divisor)
+
+    def newest_total(self) -> str:
+        """Return the newest sum of all layers, on the chart's scale."""
+        value = next((v for v in reversed(self.totals()) if v is not None), None)
+        return "–" if value is None else number_text(value / self.column().scale.divisor)
+
+    def rows(self, zone: ZoneInfo) -> list[tuple[str, list[str]]]:
+        """Return at most 24 evenly chosen times with every value, newest first: the chart as a table."""
+        divisor = self.column().scale.divisor
+        count = len(self.times)
+        stride = max(1, -(-count // TABLE_ROWS))
+        chosen = range(count - 1, -1, -stride)
+        pattern = "%H:%M:%S" if self.span.seconds <= 7200 else "%m-%d %H:%M"
+        return [
+            (
+                datetime.fromtimestamp(self.times[at], UTC).astimezone(zone).strftime(pattern),
+                [_table_text(series.values[at], divisor) for series in self.series],
+            )
+            for at in chosen
+        ]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _table_text(value: float | None, divisor: float) -> str:
+    return "–" if value is None else number_text(value / divisor)
+
+
+PARTS: Sequence[tuple[str, str, bool]] = (
+    ("units_dynamic_uj", "dynamic", False),
+    ("units_idle_uj", "idle", True),
+)
+
+
+def power_stack(chart_id: str, title: str, points: Sequence[PowerPoint], span: Span, note: str = "") -> PageChart:
+    """Return nodes' power as a stack: each component's dynamic and idle part, then system and unallocated."""
+    nodes = max((point.node_seconds / point.span.seconds for point in points), default=1.0)
+    watts_per_uj = [_watts_per_uj(point, max(1, round(nodes))) for point in points]
+    layers: list[PageSeries] = []
+    for component in Component:
+        for attribute, part, hatched in PARTS:
+            values = [
+                _share(p.components.get(component), attribute, k) for p, k in zip(points, watts_per_uj, strict=True)
+            ]
+            layers.append(PageSeries(f"{component} {part}", str(component), values, hatched=hatched))
+    for attribute, label in (("system_uj", "system"), ("unallocated_uj", "unallocated")):
+        values = [_over_components(p, attribute, k) for p, k in zip(points, watts_per_uj, strict=True)]
+        layers.append(PageSeries(label, label, values, hatched=label == "unallocated"))
+    shown = [layer for layer in layers if any(layer.values)]
+    times = [point.span.end.timestamp() for point in points]
+    return _with_first_edge(
+        PageChart(chart_id, title, "W", "stack", times, shown, span, quantity="power", note=note),
+        points[0].span.start.timestamp() if points else 0.0,
+    )
+
+
+def _watts_per_uj(point: PowerPoint, nodes: int) -> float | None:
+    """A bucket that not every node has filled yet counts the time that is accounted."""
+    if point.node_seconds <= 0:
+        return None
+    return nodes / point.node_seconds / 1e6
+
+
+def _share(shares: ComponentShares | None, attribute: str, watts_per_uj: float | None) -> float | None:
+    if shares is None or watts_per_uj is None:
+        return None
+    return float(getattr(shares, attribute)) * watts_per_uj
+
+
+def _over_components(point: PowerPoint, attribute: str, watts_per_uj: float | None) -> float | None:
+    if watts_per_uj is None or not point.components:
+        return None
+    return sum(float(getattr(shares, attribute)) for shares in point.components.values()) * watts_per_uj
+
+
+def _with_first_edge(chart: PageChart, start: float) -> PageChart:
+    """A point ends its step; the first step needs its beginning too, else it is not drawn."""
+    if not chart.times:
+        return chart
+    series = [PageSeries(s.label, s.colour, [s.values[0], *s.values], s.hatched, s.dashed) for s in chart.series]
+    return PageChart(
+        *(chart.id, chart.title, chart.unit, chart.kind, [start, *chart.times], series, chart.span),
+        *(chart.stepped, chart.group, chart.floor, chart.quantity, chart.note),
+    )
+
+
+def series_chart(chart: Chart, span: Span, kind: str = "line", stepped: bool = False) -> PageChart:
+    """Return a chart of the store of series, in the page's colours."""
+    unit, quantity = UNITS.get(chart.unit, (chart.unit, None))
+    columns = [column for column in chart.columns if any(value is not None for value in column.values)]
+    series = [
+        PageSeries(
+            column.label,
+            _colour(column.labels, column.label, at),
+            column.values,
+            hatched=column.labels.get("part") == "idle",
+            dashed=column.label in ("allocated", "limit", "total"),
+        )
+        for at, column in enumerate(columns)
+    ]
+    return PageChart(chart.name, chart.title, unit, kind, chart.times, series, span, stepped, quantity=quantity)
+
+
+_LINE_COLOURS = ("accent", "gpu", "dram", "other", "cpu", "system")
+_FIXED_COLOURS = {
+    "allocated": "ink",
+    "limit": "ink",
+    "total": "ink",
+    "system": "gpu",
+    "user": "accent",
+    "used": "accent",
+    "read": "accent",
+    "write": "gpu",
+}
+
+
+def _colour(labels: Mapping[str, str], label: str, at: int) -> str:
+    if "component" in labels:
+        return labels["component"]
+    return _FIXED_COLOURS.get(label, _LINE_COLOURS[at % len(_LINE_COLOURS)])

@@ -1,0 +1,1 @@
+"""One module per page: what it reads, and the figures its template shows."""

@@ -1,0 +1,84 @@
+"""Emissions: grams by day, the factor behind them, where it is from, and which country it is for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from kwhere.core.errors import ConfigError
+from kwhere.core.quantities import JOULES_PER_KWH, joules
+from kwhere.database.records import UsageBy, UsageRow
+from kwhere.web.formatting import BarPiece, bar_pieces, column_of
+from kwhere.web.pages.overview import reporting_factor
+from kwhere.web.rendering import Pages
+from kwhere.web.spans import choose_span
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """A day: energy of all nodes, grams, and the mean factor between them."""
+
+    day: str
+    energy_joules: float
+    grams: float | None
+    grams_per_kwh: float | None
+    pieces: Sequence[BarPiece]
+
+
+def emissions_page(pages: Pages, request: Request) -> Response:
+    """Return the page."""
+    account = pages.sources.account
+    choice = choose_span("/emissions", request.query_params, pages.now, pages.zone, default="30d")
+    report = account.usage(UsageBy.DAY, choice.span)
+    days = day_rows(report.rows)
+    factors = account.emission_factors()
+    grams = [day.grams for day in days if day.grams is not None]
+    context = {
+        "choice": choice,
+        "days": days,
+        "energy_column": column_of([day.energy_joules for day in days], "energy"),
+        "grams_column": column_of(grams, "mass"),
+        "total_joules": sum(day.energy_joules for day in days),
+        "total_grams": sum(grams) if grams else None,
+        "factors": factors,
+        "factor": reporting_factor(factors),
+        "site": account.site_choice(),
+        "zones": pages.sources.zones,
+        "may_choose": pages.sources.choose_zone is not None,
+        "is_saved": request.query_params.get("saved") == "1",
+    }
+    return pages.render(request, "emissions.html", context)
+
+
+def day_rows(rows: Sequence[UsageRow]) -> list[DayRow]:
+    """Return one row per day, newest first; system and unallocated of a day are inside."""
+    energy: dict[str, int] = {}
+    grams: dict[str, float | None] = {}
+    for row in rows:
+        if row.key is None:
+            continue
+        energy[row.key] = energy.get(row.key, 0) + row.energy_total_uj
+        if row.emissions_grams is not None:
+            grams[row.key] = (grams.get(row.key) or 0.0) + row.emissions_grams
+    largest = max((amount for amount in grams.values() if amount is not None), default=0.0)
+    return [_day(day, energy[day], grams.get(day), largest) for day in sorted(energy, reverse=True)]
+
+
+def _day(day: str, energy_uj: int, grams: float | None, largest: float) -> DayRow:
+    amount = joules(energy_uj)
+    factor = grams / (amount / JOULES_PER_KWH) if grams is not None and amount else None
+    return DayRow(day, amount, grams, factor, bar_pieces([("fill-accent", "grams", grams)], largest))
+
+
+def choose_zone_page(pages: Pages, request: Request, form: dict[str, str]) -> Response:
+    """Book the zone that the form names and go back. Raises ConfigError for one without a factor."""
+    choose = pages.sources.choose_zone
+    zone = form.get("zone", "")
+    known = {choice.zone for choice in pages.sources.zones}
+    if choose is None:
+        raise ConfigError("site.zone: it is set in the server's configuration and cannot be changed on this page")
+    if zone not in known:
+        raise ValueError(f"zone: expected one of the list, found {zone!r}")
+    choose(zone)
+    return RedirectResponse("/emissions?saved=1", status_code=303)

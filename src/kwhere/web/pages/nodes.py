@@ -1,0 +1,174 @@
+"""Nodes: which report, how complete, how measured. Node: meters, balance, frequency, and who is on it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kwhere.core.quantities import joules
+from kwhere.core.timespan import Span
+from kwhere.database.records import BalanceSlot, NodeRecord, NodeState, UnitQuery, UnitSort
+from kwhere.reports.node_charts import NewestValue, governors, newest_values, node_charts
+from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
+from kwhere.series.governors import GovernorSpan
+from kwhere.web.charts import PageChart, power_stack, series_chart
+from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of
+from kwhere.web.pages.overview import top_rows
+from kwhere.web.rendering import Pages
+from kwhere.web.spans import SpanChoice, chart_step, choose_span
+
+CHARTS: Sequence[tuple[str, str]] = (
+    ("meters", "line"),
+    ("frequency", "line"),
+    ("cpu", "stack"),
+    ("temperature", "line"),
+    ("memory", "line"),
+    ("load", "line"),
+)
+"""Charts of a node's page in order, and how each is drawn."""
+BALANCE_SLOTS = 60
+UNITS_SHOWN = 15
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceRow:
+    """A slot of the balance, in joules; the residual stays in microjoules."""
+
+    slot: BalanceSlot
+    node: float
+    units: float
+    system: float
+    unallocated: float
+    pieces: Sequence[BarPiece]
+
+
+def nodes_page(pages: Pages, request: Request) -> Response:
+    """Return the list of nodes."""
+    params = {key: value for key, value in request.query_params.items() if value}
+    state = NodeState(params["state"]) if params.get("state") else None
+    page = pages.sources.account.nodes(params.get("cluster"), state, params.get("after"), 200)
+    clusters = [record.cluster for record in pages.sources.account.clusters()]
+    context = {
+        "page": page,
+        "state": state,
+        "states": [(state, count) for state, count in count_states(page.items).items()],
+        "clusters": clusters,
+        "cluster": params.get("cluster", ""),
+        "power_column": column_of([node_watts(node) for node in page.items], "power"),
+        "bars": {(n.cluster, n.node): node_bar(n, page.items) for n in page.items},
+    }
+    return pages.render(request, "nodes.html", context)
+
+
+def count_states(nodes: Sequence[NodeRecord]) -> dict[NodeState, int]:
+    """Return how many nodes are in each state, in the order of the states."""
+    counts = Counter(node.state for node in nodes)
+    return {state: counts[state] for state in NodeState if counts[state]}
+
+
+def node_watts(node: NodeRecord) -> float | None:
+    """Return a node's power now in watts."""
+    return None if node.power_uw is None else joules(node.power_uw)
+
+
+def node_bar(node: NodeRecord, nodes: Sequence[NodeRecord]) -> list[BarPiece]:
+    """Return a node's power against the largest."""
+    largest = max((other.power_uw or 0 for other in nodes), default=0)
+    return bar_pieces([("fill-accent", "power now", node.power_uw)], largest)
+
+
+def node_page(pages: Pages, request: Request) -> Response:
+    """Return one node's page."""
+    account = pages.sources.account
+    record = account.node(request.path_params["node"], request.query_params.get("cluster"))
+    choice = choose_span(request.url.path, request.query_params, pages.now, pages.zone)
+    ref = NodeRef(record.cluster, record.node)
+    slots = account.balance(record.cluster, record.node, choice.span, BALANCE_SLOTS)
+    charts, missing = _charts(pages, ref, choice.span)
+    now_on = account.units(
+        UnitQuery(
+            cluster=record.cluster, node=record.node, state="running", sort=UnitSort.POWER_WATTS, limit=UNITS_SHOWN
+        )
+    )
+    rows = top_rows(now_on.items)
+    balance = balance_rows(slots)
+    context = {
+        "record": record,
+        "choice": choice,
+        "zone": pages.zone,
+        "power_watts": node_watts(record),
+        "power_chart": _power(pages, record, choice),
+        "charts": charts,
+        "missing": missing,
+        "balance": balance,
+        "balance_column": balance_column(balance),
+        "residual_uj": sum(abs(slot.residual_uj) for slot in slots),
+        "governors": governor_lines(governors(pages.sources, ref.cluster, [ref.node], choice.span, 60.0)),
+        "sources": newest_values(pages.sources, ref, "kwhere_energy_source_up", choice.span),
+        "collectors": failing(newest_values(pages.sources, ref, "kwhere_collector_up", choice.span)),
+        "idle": idle_values(newest_values(pages.sources, ref, "kwhere_node_idle_watts", choice.span)),
+        "rows": rows,
+        "unit_power_column": column_of([row.power_watts for row in rows], "power"),
+        "unit_energy_column": column_of([row.energy_joules for row in rows], "energy"),
+    }
+    return pages.render(request, "node.html", context)
+
+
+def _power(pages: Pages, record: NodeRecord, choice: SpanChoice) -> PageChart:
+    points = pages.sources.account.power(choice.span, chart_step(choice.span), record.cluster, record.node)
+    return power_stack("power", "Power by whom it went to", points, choice.span, choice.text)
+
+
+def _charts(pages: Pages, ref: NodeRef, span: Span) -> tuple[list[PageChart], dict[str, str]]:
+    kinds = dict(CHARTS)
+    drawn, missing = node_charts(pages.sources, ref, tuple(kinds), span, choose_step(span, 500))
+    charts = [series_chart(chart, span, kinds[chart.name]) for chart in drawn]
+    return charts, {NODE_CHARTS[name].title: reason for name, reason in missing.items()}
+
+
+def balance_rows(slots: Sequence[BalanceSlot]) -> list[BalanceRow]:
+    """Return the slots, newest first."""
+    return [_balance_row(slot) for slot in reversed(slots)]
+
+
+def _balance_row(slot: BalanceSlot) -> BalanceRow:
+    amounts: list[tuple[str, str, float | None]] = [
+        ("fill-accent", "units", slot.units_uj),
+        ("fill-system", "system", slot.system_uj),
+        ("fill-unallocated-idle", "unallocated", slot.unallocated_uj),
+    ]
+    return BalanceRow(
+        slot,
+        joules(slot.node_uj),
+        joules(slot.units_uj),
+        joules(slot.system_uj),
+        joules(slot.unallocated_uj),
+        bar_pieces(amounts, slot.node_uj),
+    )
+
+
+def balance_column(rows: Sequence[BalanceRow]) -> Column:
+    """Return the one scale of the balance's columns."""
+    return column_of([row.node for row in rows], "joules")
+
+
+def governor_lines(spans: Sequence[GovernorSpan]) -> list[str]:
+    """Return one line per socket: the governor in force and what it was before."""
+    by_socket: dict[str, list[str]] = {}
+    for span in spans:
+        by_socket.setdefault(span.socket, []).append(span.governor)
+    return [f"socket {socket or '0'}: {' → '.join(names)}" for socket, names in by_socket.items()]
+
+
+def failing(collectors: Sequence[NewestValue]) -> list[str]:
+    """Return the names of collectors that did not work when last asked."""
+    return sorted(c.labels.get("collector", "?") for c in collectors if c.value == 0)
+
+
+def idle_values(values: Sequence[NewestValue]) -> list[tuple[str, float]]:
+    """Return the idle baseline in force, watts per component and socket."""
+    return sorted(
+        (" ".join(filter(None, (v.labels.get("component", ""), v.labels.get("socket", "")))), v.value) for v in values
+    )

@@ -1,0 +1,157 @@
+"""Overview: which unit uses the watts right now, what today cost, and whether the books balance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kwhere.core.quantities import joules
+from kwhere.core.terms import Component, Method
+from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, UnitRecord
+from kwhere.web.charts import PageChart, power_stack
+from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of, fill_of, percent
+from kwhere.web.rendering import Pages
+from kwhere.web.spans import SpanChoice, chart_step, choose_span
+from kwhere.web.units_table import energy_pieces
+
+TOP_UNITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A short statement on the quality of the figures; `css_class` is good, warn, bad or empty."""
+
+    strong: str
+    text: str
+    css_class: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopRow:
+    """One of the top units."""
+
+    record: UnitRecord
+    pieces: Sequence[BarPiece]
+    power_watts: float | None
+    energy_joules: float
+
+
+def overview_page(pages: Pages, request: Request) -> Response:
+    """Return the page."""
+    choice = choose_span("/", request.query_params, pages.now, pages.zone)
+    account = pages.sources.account
+    overview = account.overview(TOP_UNITS)
+    factors = account.emission_factors()
+    rows = top_rows(overview.top_units)
+    context = {
+        "choice": choice,
+        "overview": overview,
+        "is_waiting": overview.power_uw is None,
+        "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
+        "energy_joules": joules(overview.energy_today_uj),
+        "facts": facts_of(overview),
+        "now_pieces": now_pieces(overview),
+        "chart": _chart(pages, choice),
+        "zone": pages.zone,
+        "rows": rows,
+        "power_column": column_of([row.power_watts for row in rows], "power"),
+        "energy_column": column_of([row.energy_joules for row in rows], "energy"),
+        "hints": pages.sources.hints(),
+        "factor": reporting_factor(factors),
+        "site": account.site_choice(),
+        "sentence": method_sentence(overview.methods),
+    }
+    return pages.render(request, "overview.html", context)
+
+
+def _chart(pages: Pages, choice: SpanChoice) -> PageChart:
+    points = pages.sources.account.power(choice.span, chart_step(choice.span))
+    return power_stack("power", "Power of all nodes", points, choice.span, choice.text)
+
+
+def top_rows(records: Sequence[UnitRecord]) -> list[TopRow]:
+    """Return the rows; bars are against the largest power, split as the unit's energy is."""
+    largest = max((record.power_uw or 0 for record in records), default=0)
+    return [
+        TopRow(
+            record,
+            energy_pieces(record, (record.power_uw or 0) / largest if largest else 0.0),
+            None if record.power_uw is None else joules(record.power_uw),
+            joules(record.energy_total_uj),
+        )
+        for record in records
+    ]
+
+
+def now_pieces(overview: Overview) -> list[BarPiece]:
+    """Return power now as one bar: components' dynamic and idle parts, system, unallocated."""
+    amounts: list[tuple[str, str, float | None]] = []
+    column = Column("power", column_of([joules(overview.power_uw or 0)], "power").scale)
+    for component in Component:
+        shares = overview.power_now.get(component)
+        if shares is None:
+            continue
+        for part, amount in (("dynamic", shares.units_dynamic_uj), ("idle", shares.units_idle_uj)):
+            title = f"{component} {part}: {column.scale.text(joules(amount))} {column.unit}"
+            amounts.append((fill_of(component, part), title, amount))
+    for name, css_class in (("system", "fill-system"), ("unallocated", "fill-unallocated-idle")):
+        amount = sum(getattr(shares, f"{name}_uj") for shares in overview.power_now.values())
+        amounts.append((css_class, f"{name}: {column.scale.text(joules(amount))} {column.unit}", amount))
+    return bar_pieces(amounts, float(overview.power_uw or 0))
+
+
+def facts_of(overview: Overview) -> list[Fact]:
+    """Return completeness, measured share and balance, worst news in colour."""
+    nodes = sum(overview.nodes_by_state.values()) - overview.nodes_by_state.get(NodeState.RETIRED, 0)
+    up = overview.nodes_by_state.get(NodeState.UP, 0)
+    facts = [
+        Fact(
+            f"{up}/{nodes}",
+            "node reporting" if nodes == 1 else "nodes reporting",
+            "good" if up == nodes and nodes else "warn",
+            "nodes whose newest slot is at most three slots and one pull old",
+        )
+    ]
+    if overview.completeness_ratio is not None:
+        whole = overview.completeness_ratio >= 0.99
+        facts.append(
+            Fact(
+                percent(overview.completeness_ratio),
+                "complete today",
+                "good" if whole else "warn",
+                "node-seconds accounted of node-seconds expected, since the site's midnight",
+            )
+        )
+    if overview.measured_ratio is not None:
+        facts.append(
+            Fact(
+                percent(overview.measured_ratio),
+                "measured",
+                "good" if overview.measured_ratio >= 0.5 else "warn",
+                "today's energy whose method is not modelled, of all",
+            )
+        )
+    if nodes and overview.power_uw is not None:
+        facts.append(_balance_fact(overview.residual_uj))
+    return facts
+
+
+def _balance_fact(residual_uj: int) -> Fact:
+    title = "node = units + system + unallocated, per component and slot, in microjoules"
+    if residual_uj == 0:
+        return Fact("✓", "balance exact", "good", title)
+    return Fact(f"{residual_uj} µJ", "do not balance", "bad", title)
+
+
+def method_sentence(methods: Sequence[ComponentMethod]) -> str:
+    """Return one sentence where everything is estimated; empty where something is measured."""
+    if methods and all(method.method is Method.MODELLED for method in methods):
+        return "Every watt here is estimated: no energy meter is readable, so a documented model stands in."
+    return ""
+
+
+def reporting_factor(factors: Sequence[FactorRecord]) -> FactorRecord | None:
+    """Return the factor in force that makes the site's grams."""
+    return next((factor for factor in factors if factor.reporting), None)

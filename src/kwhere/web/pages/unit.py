@@ -1,0 +1,226 @@
+"""Unit: what one job, pod, machine or process group used, over time and in all, and how that is known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kwhere.core.quantities import joules, seconds
+from kwhere.core.terms import Component, Flag
+from kwhere.core.timespan import Span
+from kwhere.database.records import ComponentMethod, PartEnergy, UnitRecord
+from kwhere.reports.unit_charts import lifetime_of, unit_charts
+from kwhere.series.charts import UNIT_CHARTS, choose_step
+from kwhere.web.charts import PageChart, series_chart
+from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, percent
+from kwhere.web.rendering import Pages
+from kwhere.web.spans import Chip, SpanChoice, choose_span
+from kwhere.web.units_table import energy_pieces
+
+CHARTS: Sequence[tuple[str, str]] = (
+    ("power", "stack"),
+    ("cpu", "stack"),
+    ("frequency", "line"),
+    ("memory", "line"),
+    ("io_bytes", "line"),
+    ("pressure", "line"),
+    ("throttling", "line"),
+    ("processes", "line"),
+    ("gpu", "line"),
+    ("gpu_memory", "line"),
+)
+"""Charts of the page in order, and how each is drawn."""
+OPTIONAL_CHARTS = frozenset({"gpu", "gpu_memory", "throttling", "processes"})
+"""Left out where there is nothing to draw."""
+
+QUALITY: dict[str, str] = {
+    Flag.GAP: "part of its energy was booked from a counter's difference across a gap (agent restart, meter failure)",
+    Flag.ENDED: "its last moments are shared out by rate, for its counters were gone before they could be read",
+    Flag.CLOCK: "the node's clock stepped while it ran; energy is right, times may be off",
+    Flag.OVERCOMMITTED: "allocations on its node added up to more than the node has; idle shares were scaled",
+    Flag.IDLE_TABLE: "its idle share rests on a table's idle power, because the node's own was not learned yet",
+    Flag.UNVERIFIED: "its manager did not place it on this node at this time; it is charged to nobody",
+    Flag.LOST: "slots of its node were lost before they were pulled; its totals are too low",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentRow:
+    """A component in the table of totals."""
+
+    component: Component
+    dynamic_joules: float | None
+    idle_joules: float | None
+    total_joules: float
+    share: str
+    method: str
+    source: str
+    pieces: Sequence[BarPiece]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """What the unit used on one node."""
+
+    node: str
+    run: str
+    started_at: datetime
+    ended_at: datetime | None
+    power_watts: float | None
+    energy_joules: float
+    pieces: Sequence[BarPiece]
+
+
+def unit_page(pages: Pages, request: Request) -> Response:
+    """Return the page."""
+    place = request.path_params
+    account = pages.sources.account
+    unit = str(place["unit"]).replace("/", "%2F")
+    record = account.unit(place["cluster"], place["manager"], unit, request.query_params.get("run"))
+    choice = _choice(pages, request, record)
+    charts, missing = _charts(pages, record, choice.span)
+    components = component_rows(record)
+    nodes = node_rows(record)
+    context = {
+        "record": record,
+        "choice": choice,
+        "zone": pages.zone,
+        "duration": ((record.ended_at or pages.now) - record.started_at) / timedelta(seconds=1),
+        "figures": _figures(record),
+        "charts": charts,
+        "missing": missing,
+        "components": components,
+        "energy_column": column_of([row.total_joules for row in components], "energy"),
+        "nodes": nodes,
+        "node_energy_column": column_of([row.energy_joules for row in nodes], "energy"),
+        "node_power_column": column_of([row.power_watts for row in nodes], "power"),
+        "pieces": energy_pieces(record, 1.0),
+        "quality": [(str(flag), QUALITY.get(flag, "")) for flag in sorted(record.quality)],
+        "runs": [run for run in account.unit_runs(record.cluster, record.manager, record.unit, 8) if run != record],
+        "csv_url": series_csv_url(record, choice.span),
+        "json_url": api_url(record),
+    }
+    return pages.render(request, "unit.html", context)
+
+
+def _choice(pages: Pages, request: Request, record: UnitRecord) -> SpanChoice:
+    """Return the span asked for; by default the unit's whole life, at most its last 30 days."""
+    params = {key: value for key, value in request.query_params.items() if value}
+    path = request.url.path
+    choice = choose_span(path, params, pages.now, pages.zone, default="24h")
+    others = [(key, value) for key, value in params.items() if key not in ("span", "from", "to")]
+    is_life = not any(key in params for key in ("span", "from", "to"))
+    chips = [Chip("whole life", f"{path}?{urlencode(others)}", is_life), *choice.chips]
+    if not is_life:
+        return SpanChoice(choice.span, choice.name, chips, choice.start_text, choice.end_text, others)
+    life = lifetime_of(record, pages.now)
+    span = Span(max(life.start, life.end - timedelta(days=30)), life.end)
+    chips = [chips[0], *(Chip(chip.text, chip.url, False) for chip in chips[1:])]
+    texts = [moment.astimezone(pages.zone).strftime("%Y-%m-%dT%H:%M") for moment in (span.start, span.end)]
+    return SpanChoice(span, "whole life", chips, texts[0], texts[1], others)
+
+
+def _charts(pages: Pages, record: UnitRecord, span: Span) -> tuple[list[PageChart], dict[str, str]]:
+    kinds = dict(CHARTS)
+    drawn, missing = unit_charts(pages.sources, record, tuple(kinds), span, choose_step(span, 500))
+    charts = [series_chart(chart, span, kinds[chart.name]) for chart in drawn]
+    reasons = {UNIT_CHARTS[name].title: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
+    return charts, reasons
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One of the four numbers of the header."""
+
+    value: float | None
+    quantity: str
+    text: str
+    label: str
+    reason: str
+
+
+def _figures(record: UnitRecord) -> list[KeyFigure]:
+    efficiency = record.cpu_efficiency_ratio
+    used = seconds((record.cpu_user_ns or 0) + (record.cpu_system_ns or 0))
+    return [
+        KeyFigure(joules(record.energy_total_uj), "energy", "", "energy", ""),
+        KeyFigure(record.emissions_grams, "mass", "", "emissions", "no zone set: choose a country on Emissions"),
+        KeyFigure(None, "", percent(efficiency), "CPU time used of allocated", "no allocation known")
+        if efficiency is not None
+        else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", ""),
+        KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
+    ]
+
+
+def component_rows(record: UnitRecord) -> list[ComponentRow]:
+    """Return the table of totals, in the order of every legend; components nobody measured are absent."""
+    methods = {method.component: method for method in record.methods}
+    largest = max((_total_uj(parts) for parts in record.energy_uj.values()), default=0)
+    return [
+        _component_row(record, component, parts, methods.get(component), largest)
+        for component in Component
+        if (parts := record.energy_uj.get(component)) is not None
+    ]
+
+
+def _component_row(
+    record: UnitRecord, component: Component, parts: PartEnergy, method: ComponentMethod | None, largest_uj: int
+) -> ComponentRow:
+    total_uj = _total_uj(parts)
+    amounts: list[tuple[str, str, float | None]] = [
+        (fill_of(component, "dynamic"), "dynamic", parts.dynamic_uj),
+        (fill_of(component, "idle"), "idle", parts.idle_uj),
+    ]
+    return ComponentRow(
+        component,
+        None if parts.dynamic_uj is None else joules(parts.dynamic_uj),
+        None if parts.idle_uj is None else joules(parts.idle_uj),
+        joules(total_uj),
+        percent(total_uj / record.energy_total_uj if record.energy_total_uj else None),
+        "not known" if method is None else str(method.method),
+        "" if method is None else method.source,
+        bar_pieces(amounts, largest_uj),
+    )
+
+
+def _total_uj(parts: PartEnergy) -> int:
+    return (parts.dynamic_uj or 0) + (parts.idle_uj or 0)
+
+
+def node_rows(record: UnitRecord) -> list[NodeRow]:
+    """Return what it used node by node; bars against the node with the most."""
+    largest = max((run.energy_total_uj for run in record.node_runs), default=0)
+    rows = []
+    for run in record.node_runs:
+        amounts = [
+            (fill_of(component, part), f"{component} {part}", amount)
+            for component, parts in sorted(run.energy_uj.items(), key=lambda item: list(Component).index(item[0]))
+            for part, amount in (("dynamic", parts.dynamic_uj), ("idle", parts.idle_uj))
+        ]
+        power = None if run.power_uw is None else joules(run.power_uw)
+        energy = joules(run.energy_total_uj)
+        pieces = bar_pieces(amounts, largest)
+        rows.append(NodeRow(run.node, run.run, run.started_at, run.ended_at, power, energy, pieces))
+    return rows
+
+
+def api_url(record: UnitRecord) -> str:
+    """Return the unit's address in the API."""
+    place = "/".join(quote(part, safe="") for part in (record.cluster, record.manager, record.unit))
+    return f"/api/v1/units/{place}?{urlencode({'run': record.run})}"
+
+
+def series_csv_url(record: UnitRecord, span: Span) -> str:
+    """Return the address of the page's series as CSV."""
+    place = "/".join(quote(part, safe="") for part in (record.cluster, record.manager, record.unit))
+    query = {
+        "run": record.run,
+        "names": ",".join(name for name, _ in CHARTS),
+        "from": span.start.isoformat(),
+        "to": span.end.isoformat(),
+        "format": "csv",
+    }
+    return f"/api/v1/units/{place}/series?{urlencode(query)}"

@@ -1,0 +1,112 @@
+"""From a page's figures to HTML: one Jinja2 environment, one frame around every page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from kwhere.database.records import UnitRecord
+from kwhere.reports.figures import utc_of
+from kwhere.reports.sources import Sources
+from kwhere.web import formatting
+from kwhere.web.settings import WebSettings
+from kwhere.web.static_files import Assets
+
+NAVIGATION = (
+    ("/", "Overview"),
+    ("/units", "Units"),
+    ("/nodes", "Nodes"),
+    ("/usage", "Usage"),
+    ("/emissions", "Emissions"),
+    ("/methodology", "Methodology"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What every page is rendered with."""
+
+    sources: Sources
+    settings: WebSettings
+    assets: Assets
+    environment: Environment
+
+    @property
+    def now(self) -> datetime:
+        """Return the present by the injected clock."""
+        return utc_of(self.sources.clock.utc_ns())
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """Return the site's time zone."""
+        return ZoneInfo(self.sources.time_zone)
+
+    def render(self, request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
+        """Return a page; `context` is what its template names, besides the frame's own."""
+        zone, now = self.zone, self.now
+        frame = {
+            "assets": self.assets,
+            "navigation": NAVIGATION,
+            "path": request.url.path,
+            "zone_name": self.sources.time_zone,
+            "now": now,
+            "version": self.sources.version,
+            "refresh_seconds": self.settings.refresh_seconds,
+            "time": partial(_time, zone),
+            "ago": partial(_ago, now),
+        }
+        text = self.environment.get_template(template).render({**frame, **context})
+        return HTMLResponse(text, status_code=status)
+
+
+def _time(zone: ZoneInfo, moment: datetime | None, kind: str = "minutes", reason: str = "not known") -> str:
+    return formatting.time_tag(moment, zone, kind, reason)
+
+
+def _ago(now: datetime, moment: datetime | None, reason: str = "never") -> str:
+    return formatting.ago_tag(moment, now, reason)
+
+
+def build_environment() -> Environment:
+    """Return the environment: everything is escaped, a misspelt name is an error."""
+    environment = Environment(
+        loader=PackageLoader("kwhere.web"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+    )
+    environment.filters |= {"percent": formatting.percent, "lasted": formatting.length, "full": formatting.full}
+    environment.globals |= {
+        "no_data": formatting.no_data,
+        "headline": formatting.headline,
+        "unit_url": unit_url,
+        "node_url": node_url,
+        "url": url,
+    }
+    return environment
+
+
+def url(path: str, **params: str | None) -> str:
+    """Return a path with its query; parameters without a value are left out."""
+    given = {name.rstrip("_"): value for name, value in params.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def unit_url(record: UnitRecord) -> str:
+    """Return the address of a unit's page: its run is named, for an id may be used again."""
+    place = "/".join(quote(part, safe="") for part in (record.cluster, record.manager, record.unit))
+    return url(f"/units/{place}", run=record.run)
+
+
+def node_url(cluster: str, node: str) -> str:
+    """Return the address of a node's page."""
+    return url(f"/nodes/{quote(node, safe='')}", cluster=cluster)
