@@ -1,0 +1,168 @@
+"""Which factor is in force: the provider's own, its last good one, the country's static one, the world's if allowed.
+
+What stands in is always of the same basis (average), says what it is, and every change of it is reported.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import ConfigError, NoData, SourceError, Unavailable
+from kwhere.core.timespan import Span
+from kwhere.emission_factors import static
+from kwhere.emission_factors.provider import Basis, EmissionFactorProvider, Factor, Quality
+from kwhere.emission_factors.registry import Providers, find_providers
+from kwhere.emission_factors.settings import EmissionFactorSettings
+
+_KEY = "emission_factors"
+
+
+@dataclass(frozen=True, slots=True)
+class QualityChange:
+    """What is in force now is of another provider or quality than before."""
+
+    zone: str
+    before: str | None
+    """Provider and quality; None: the first choice since the start."""
+    after: str
+    reason: str
+    """Why the reporting provider's own is not in force; empty where it is."""
+
+
+Report = Callable[[QualityChange], None]
+
+
+class Chooser:
+    """The reporting provider with its fallbacks, and those beside it. Not thread-safe: one pass asks."""
+
+    def __init__(
+        self,
+        reporting: EmissionFactorProvider,
+        fallback: EmissionFactorProvider,
+        settings: EmissionFactorSettings,
+        clock: Clock,
+        *,
+        beside: Sequence[EmissionFactorProvider] = (),
+        report: Report = lambda change: None,
+    ) -> None:
+        self._reporting = reporting
+        self._fallback = fallback
+        self._settings = settings
+        self._clock = clock
+        self._report = report
+        self._last_good: dict[str, Factor] = {}
+        self._in_force: dict[str, str] = {}
+        self.beside = tuple(beside)
+        """Providers whose figures stand beside the reported ones; asked by `factors` of their own."""
+
+    @property
+    def refresh_seconds(self) -> float:
+        """Return how often it is worth asking, in seconds."""
+        return self._reporting.refresh_seconds
+
+    def factors(self, zone: str, span: Span) -> Sequence[Factor]:
+        """Return factors that cover `span` without overlap, in time order.
+
+        Raises ConfigError for a zone that nobody knows, Unavailable where nothing may stand in.
+        """
+        reason = ""
+        try:
+            live = _in_order(self._reporting.factors(zone, span))
+        except (Unavailable, NoData, SourceError) as error:
+            live, reason = [], str(error)
+        self._remember(zone, live)
+        chosen = list(live)
+        for gap in _gaps(live, span):
+            chosen += self._stand_in(zone, gap, whole=gap == span, reason=reason)
+        chosen.sort(key=lambda factor: factor.span)
+        self._tell(zone, chosen[-1], reason)
+        return tuple(chosen)
+
+    def _remember(self, zone: str, live: Sequence[Factor]) -> None:
+        real = [factor for factor in live if factor.quality not in (Quality.STATIC, Quality.FORECAST)]
+        if real:
+            self._last_good[zone] = real[-1]
+
+    def _stand_in(self, zone: str, gap: Span, *, whole: bool, reason: str) -> Iterator[Factor]:
+        """Yield what covers a gap: the last good factor as far as it may reach, then the country's or the world's."""
+        good = self._last_good.get(zone)
+        start = gap.start
+        if good is not None and good.span.end <= gap.end:
+            reach = min(gap.end, good.span.end + timedelta(hours=self._settings.last_good_hours))
+            if good.span.end <= start < reach:
+                yield replace(
+                    good,
+                    span=Span(start, reach),
+                    quality=Quality.ESTIMATED,
+                    source=f"{good.source}; last good, of {good.span.start:%Y-%m-%d %H:%M} UTC",
+                )
+                start, whole = reach, False
+        if start < gap.end:
+            factor = self._of_country(zone, gap, reason)
+            yield factor if whole else replace(factor, span=Span(start, gap.end))
+
+    def _of_country(self, zone: str, gap: Span, reason: str) -> Factor:
+        try:
+            return self._fallback.factors(country_of(zone), gap)[0]
+        except ConfigError as error:
+            if not self._settings.world_fallback:
+                if reason:
+                    raise Unavailable("no_factor", f"zone {zone}: {reason}; and {error}") from error
+                raise
+            return self._fallback.factors(static.WORLD, gap)[0]
+
+    def _tell(self, zone: str, newest: Factor, reason: str) -> None:
+        after = f"{newest.provider} {newest.zone} {newest.quality}"
+        before = self._in_force.get(zone)
+        if before != after:
+            self._in_force[zone] = after
+            self._report(QualityChange(zone, before, after, reason))
+
+
+def country_of(zone: str) -> str:
+    """Return the country of a provider's zone: what stands before the first - or _ (`US-CAL-CISO`, `DE_LU`)."""
+    return zone.replace("_", "-").split("-", 1)[0]
+
+
+def _in_order(factors: Sequence[Factor]) -> list[Factor]:
+    return sorted(factors, key=lambda factor: factor.span)
+
+
+def _gaps(factors: Sequence[Factor], span: Span) -> Iterator[Span]:
+    """Yield the parts of `span` that no factor covers."""
+    start = span.start
+    for factor in factors:
+        if start < factor.span.start and start < span.end:
+            yield Span(start, min(factor.span.start, span.end))
+        start = max(start, factor.span.end)
+    if start < span.end:
+        yield Span(start, span.end)
+
+
+def build_chooser(
+    settings: EmissionFactorSettings,
+    clock: Clock,
+    *,
+    providers: Providers | None = None,
+    report: Report = lambda change: None,
+) -> Chooser:
+    """Return the chooser that the settings describe. Raises ConfigError that names the wrong key."""
+    known = providers or find_providers()
+    for name in settings.providers:
+        known.plugin(name, f"{_KEY}.providers")
+    reporting = known.plugin(settings.reporting, f"{_KEY}.reporting")
+    if reporting.basis is not Basis.AVERAGE:
+        raise ConfigError(
+            f"{_KEY}.reporting: {settings.reporting} gives marginal factors, which no footprint is made of; "
+            f"name it in {_KEY}.beside"
+        )
+    build = {
+        name: known.build(name, settings.providers.get(name, {}), f"{_KEY}.providers.{name}", clock)
+        for name in dict.fromkeys((settings.reporting, *settings.beside))
+    }
+    fallback = static.StaticProvider(static.shipped_table())
+    if settings.zone is not None and settings.reporting == static.NAME:
+        fallback.factors(country_of(settings.zone), Span(static.ALWAYS.start, datetime(1971, 1, 1, tzinfo=UTC)))
+    beside = [build[name] for name in settings.beside if name != settings.reporting]
+    return Chooser(build[settings.reporting], fallback, settings, clock, beside=beside, report=report)
