@@ -5,7 +5,8 @@ not depend on when it is read, and it goes on after a restart.
 
 Sources: idle and full-load watts per hardware thread are SPECpower_ssj2008 results by microarchitecture (spec.org, as
 averaged by Etsy's Cloud Jewels, 2020, and Cloud Carbon Footprint, 2022-2023): server power less memory, per thread, so
-fans and power supply are inside. Memory: 0.392 W per GiB, the mean of two makers' guides (Crucial 0.375, Micron 0.408).
+fans and power supply are inside. "Core, mobile" is our estimate from design powers (15 W for 8 threads). Memory: 0.392 W
+per GiB, the mean of two makers' guides (Crucial 0.375, Micron 0.408).
 """
 
 import re
@@ -62,6 +63,7 @@ FAMILIES: tuple[_Family, ...] = (
     _family("Haswell", r"E[357]-\d+\w*\s+v3|Haswell", 1860, 5600),
     _family("Ivy Bridge", r"E[357]-\d+\w*\s+v2|IvyBridge", 1710, 5560),
     _family("Sandy Bridge", r"E[357]-\d+\w*(?:\s+0)?(?:\s+@|$)|SandyBridge", 2170, 8575),
+    _family("Core, mobile", r"Core.*\b(?:i\d-|Ultra\s+\d\s+|m\d?-|\d\s+)\d+(?:[UYPH]\w?|G\d)\b", 200, 3000, 0.8),
     _family("Core", r"Core\(TM\)|Core\s+Ultra|Core\s+i\d", 1138, 5422, 0.6),
     _family("Neoverse", r"Neoverse|Ampere|Altra|Graviton|Grace", 1060, 1940, 0.5),
 )
