@@ -5,8 +5,8 @@ not depend on when it is read, and it goes on after a restart.
 
 Sources: idle and full-load watts per hardware thread are SPECpower_ssj2008 results by microarchitecture (spec.org, as
 averaged by Etsy's Cloud Jewels, 2020, and Cloud Carbon Footprint, 2022-2023): server power less memory, per thread, so
-fans and power supply are inside. "Core, mobile" is our estimate from design powers (15 W for 8 threads). Memory: 0.392 W
-per GiB, the mean of two makers' guides (Crucial 0.375, Micron 0.408).
+fans and power supply are inside. "Core, mobile" is our estimate from design powers (15 W for 8 threads). Memory:
+0.392 W per GiB, the mean of two makers' guides (Crucial 0.375, Micron 0.408).
 """
 
 import re
