@@ -81,7 +81,8 @@ class MeterBank:
     def count_gap(self, source: str, cause: str, duration_ns: int) -> None:
         """Note an interval in which `source` added nothing."""
         gaps = self.gaps.setdefault(source, GapCount())
-        gaps.by_cause[cause] = gaps.by_cause.get(cause, 0) + 1
+        word = str(cause)  # a plain text, not a member of an enumeration: it becomes a label
+        gaps.by_cause[word] = gaps.by_cause.get(word, 0) + 1
         gaps.duration_ns += duration_ns
 
     def switch_off(self, source: str, reason: str) -> None:
