@@ -14,9 +14,8 @@ ROOT = Hierarchy("cgroup", is_v2=True)
 
 @pytest.fixture
 def host(tmp_path: Path) -> HostFS:
-    (tmp_path / "proc" / "self").mkdir(parents=True)  # not a copied tree: events work on any file system
     (tmp_path / "cgroup").mkdir()
-    return HostFS(tmp_path / "proc", tmp_path / "sys", tmp_path / "cgroup")
+    return HostFS(Path("/proc"), tmp_path / "sys", tmp_path / "cgroup")  # a live host: events work on any file system
 
 
 @pytest.fixture
@@ -136,3 +135,32 @@ def test_many_directories_are_followed(host: HostFS, tree: CgroupTree) -> None:
     for number in range(300):
         host.path(f"cgroup/j{number}").rmdir()
     assert len(tree.changes()) == 300
+
+
+def test_lost_events_bring_a_scan(host: HostFS, tree: CgroupTree) -> None:
+    tree.scan()
+    queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for _ in range(queue // 2 + 100):
+        host.path("cgroup/flood").mkdir()
+        host.path("cgroup/flood").rmdir()
+    host.path("cgroup/kept").mkdir()  # its event is among the lost
+
+    changes = tree.changes()
+
+    assert tree.overflows == 1
+    assert _names(changes)[-1] == "+/kept"
+    assert tree.scan() == []
+
+
+def test_a_copied_tree_is_compared_by_name(tmp_path: Path) -> None:
+    for moment, names in (("0", ("a", "b")), ("1", ("a", "c"))):
+        for name in names:
+            (tmp_path / "cgroup" / moment / name).mkdir(parents=True)
+    host = HostFS(tmp_path / "proc", tmp_path / "sys", tmp_path / "cgroup")
+    tree = CgroupTree(host, (ROOT,), lambda _: True, max_watches=100)
+    assert _names(tree.scan()) == ["+/a", "+/b"]
+
+    host.select_snapshot(1)
+
+    assert _names(tree.scan()) == ["-/b", "+/c"]
+    tree.close()
