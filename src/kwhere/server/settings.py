@@ -1,0 +1,61 @@
+"""Settings of the server: where it listens, whom it reads, how often."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kwhere.transport.settings import HttpClientSettings
+
+CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+
+class TargetGroup(BaseModel):
+    """Agents that are read alike: one cluster, one trust, one set of credentials."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=CLUSTER_PATTERN, description="Name of the group, in messages and metrics.")
+    cluster: str = Field(pattern=CLUSTER_PATTERN, description="Cluster that its nodes belong to.")
+    urls: tuple[str, ...] = Field(default=(), description="Agents by address, e.g. `https://n1.example:9810`.")
+    files: tuple[Path, ...] = Field(
+        default=(), description="Files with targets in Prometheus' file_sd format, JSON or YAML; `*` in the last part."
+    )
+    http: str | None = Field(default=None, description="Address that answers in Prometheus' http_sd format.")
+    http_client: HttpClientSettings = Field(
+        default=HttpClientSettings(), description="How that address is spoken to; never with the agents' credentials."
+    )
+    dns: tuple[str, ...] = Field(
+        default=(), description="Host names whose every address is an agent, as `NAME:PORT`; A and AAAA records."
+    )
+    scheme: str = Field(
+        default="https", pattern="^https?$", description="Scheme of targets that discovery gives without one."
+    )
+    refresh_seconds: float = Field(default=60.0, gt=0, description="Seconds between two looks at files, HTTP and DNS.")
+    client: HttpClientSettings = Field(
+        default=HttpClientSettings(), description="How its agents are spoken to: CA, certificate, token, time-outs."
+    )
+    trust_discovered: bool = Field(
+        default=False,
+        description="Whether hosts that only discovery named get the credentials; without TLS they never do.",
+    )
+    ceiling_watts: float = Field(
+        default=20_000.0, gt=0, description="Largest plausible power of one component of one node, in watts."
+    )
+
+
+class ServerSettings(BaseModel):
+    """The server: API, pages, intake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    listen: str = Field(default="127.0.0.1:9811", description="HOST:PORT of API and pages.")
+    pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between two pulls of one agent.")
+    page_slots: int = Field(default=200, ge=1, le=1000, description="Most slots asked for at once.")
+    workers: int = Field(default=4, ge=1, le=64, description="Agents read at a time.")
+    max_clock_offset_seconds: float = Field(
+        default=2.0, gt=0, description="Clock offset of a node, in seconds, above which its slots are flagged."
+    )
+    pass_seconds: float = Field(
+        default=30.0, gt=0, description="Seconds between two rounds of passes: rollups, factors, emissions, retention."
+    )
+    targets: tuple[TargetGroup, ...] = Field(default=(), description="Whom to read.")
