@@ -55,6 +55,7 @@ class MeterBank:
         self._tracks: dict[tuple[str, Domain], DomainTrack] = {}
         self._restored: dict[tuple[str, Domain], DomainState] = {}
         self._chosen: dict[DomainKind, str] = {}
+        self._proven: set[str] = set()
         self.health: dict[str, SourceHealth] = {
             source: SourceHealth(False, reason) for source, reason in absent.items()
         }
@@ -111,6 +112,7 @@ class MeterBank:
             return []
         except Unavailable as error:
             self.health[meter.source] = SourceHealth(False, error.reason)
+            self._release(meter.source)
             return []
         except SourceError:
             self.health[meter.source] = SourceHealth(False, "nonsense")
@@ -167,6 +169,11 @@ class MeterBank:
             found[Component.OTHER] = max(self.p_max_uw(meter, PLATFORM) for meter in platforms)
         return found
 
+    def _release(self, source: str) -> None:
+        """Take back the choice of a source that fails and never gave a fresh reading, e.g. a VM's dead counters."""
+        if source not in self._proven:
+            self._chosen = {kind: chosen for kind, chosen in self._chosen.items() if chosen != source}
+
     def _choose(self, steps: Iterable[MeterStep]) -> None:
         """Choose, for each kind of domain, the first source that answered.
 
@@ -174,6 +181,8 @@ class MeterBank:
         no dram figure, not a guessed one beside a measured one.
         """
         for step in steps:
+            if step.step.fresh:
+                self._proven.add(step.source)
             kind = step.domain.kind
             if kind is DomainKind.PLATFORM or kind in self._chosen:
                 continue

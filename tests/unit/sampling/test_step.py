@@ -357,6 +357,42 @@ def test_a_broken_meter_is_a_reason_and_no_series() -> None:
     assert seen.node_uj == {}
 
 
+def test_counters_that_never_moved_leave_the_node_to_the_model() -> None:
+    dead = HandMeter(counters={CPU0: 0})
+    model = HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)
+    world = make_world(meters=[dead, model])
+    for _ in range(3):
+        model.add(CPU0, 7 * WATT)
+        world.step()
+    before = totals(world).node_uj.get(Component.CPU, 0)
+    dead.broken = "stuck"
+
+    for _ in range(2):
+        model.add(CPU0, 7 * WATT)
+        world.step()
+
+    assert before == 0
+    assert totals(world).node_uj[Component.CPU] == 14 * WATT
+    assert totals(world).sources["powercap"].reason == "stuck"
+
+
+def test_a_source_that_once_worked_is_never_exchanged() -> None:
+    measured = HandMeter(counters={CPU0: 0})
+    model = HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)
+    world = make_world(meters=[measured, model])
+    for _ in range(2):
+        measured.add(CPU0, 50 * WATT)
+        model.add(CPU0, 7 * WATT)
+        world.step()
+    measured.broken = "permission"
+
+    for _ in range(2):
+        model.add(CPU0, 7 * WATT)
+        world.step()
+
+    assert totals(world).node_uj == {Component.CPU: 50 * WATT}
+
+
 def test_sleep_is_a_gap_and_no_energy() -> None:
     world = make_world(idle_watts={CPU0: 10})
     world.step()
