@@ -110,3 +110,10 @@ def test_settings_leave_a_source_out_and_name_the_platform(tmp_path: Path) -> No
 def test_an_unknown_key_is_refused(key: str) -> None:
     with pytest.raises(ValidationError, match=key):
         MeterSettings.model_validate({key: 1})
+
+
+def test_every_source_and_setting_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "meters.md").read_text()
+
+    assert [plugin.source for plugin in plugins() if f"\n| `{plugin.source}` |" not in page] == []
+    assert [name for name in MeterSettings.model_fields if f"`meters.{name}`" not in page] == []
