@@ -1,0 +1,124 @@
+"""A real Prometheus of our own: its own data directory, a free port, fed by remote write, ended by its pid."""
+
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kwhere.core.errors import Unavailable
+from kwhere.series.store import ScrapedSample
+from kwhere.transport.http import HttpClient
+
+CONFIGURATION = "global: {scrape_interval: 1h}\n"
+STALE = struct.unpack("<d", bytes.fromhex("020000000000f07f"))[0]
+"""The NaN that Prometheus writes where a series ends."""
+
+
+class PrometheusServer:
+    """A running server."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client = HttpClient(url)
+
+    def write(self, samples: Sequence[ScrapedSample]) -> None:
+        """Send samples by remote write, in time order."""
+        for start in range(0, len(samples), 20_000):
+            ordered = sorted(samples, key=lambda sample: sample.time_s)[start : start + 20_000]
+            body = b"".join(_field(1, _series(sample)) for sample in ordered)
+            answer = self._client.post(
+                "/api/v1/write",
+                content=_snappy(body),
+                headers={
+                    "Content-Encoding": "snappy",
+                    "Content-Type": "application/x-protobuf",
+                    "X-Prometheus-Remote-Write-Version": "0.1.0",
+                },
+            )
+            assert answer.status == 204, answer.text
+
+    def is_ready(self) -> bool:
+        try:
+            return self._client.get("/-/ready").status == 200
+        except Unavailable:
+            return False
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@contextmanager
+def running_prometheus() -> Iterator[PrometheusServer]:
+    """Yield a fresh server."""
+    home = Path(tempfile.mkdtemp(prefix="kwhere-prometheus-"))
+    (home / "prometheus.yml").write_text(CONFIGURATION)
+    address = f"127.0.0.1:{_free_port()}"
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={home / 'prometheus.yml'}",
+                f"--storage.tsdb.path={home / 'data'}",
+                "--storage.tsdb.retention.time=3650d",
+                f"--web.listen-address={address}",
+                "--web.enable-remote-write-receiver",
+                "--log.level=warn",
+            ],
+            stdout=log,
+            stderr=log,
+            env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        )
+    server = PrometheusServer(f"http://{address}")
+    try:
+        deadline = time.monotonic() + 60
+        while not server.is_ready():
+            assert process.poll() is None, (home / "log").read_text()
+            assert time.monotonic() < deadline, "Prometheus does not get ready"
+            time.sleep(0.02)
+        yield server
+    finally:
+        server.close()
+        process.terminate()
+        process.wait()
+        shutil.rmtree(home)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _series(sample: ScrapedSample) -> bytes:
+    labels = sorted([("__name__", sample.name), *((k, v) for k, v in sample.labels if v)])
+    encoded = b"".join(_field(1, _field(1, k.encode()) + _field(2, v.encode())) for k, v in labels)
+    value = b"\x09" + struct.pack("<d", sample.value) + b"\x10" + _varint(round(sample.time_s * 1000))
+    return encoded + _field(2, value)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _snappy(content: bytes) -> bytes:
+    """Return `content` in snappy's format, as literals only."""
+    out = [_varint(len(content))]
+    for start in range(0, len(content), 65536):
+        part = content[start : start + 65536]
+        out.append(b"\xf4" + struct.pack("<H", len(part) - 1) + part)
+    return b"".join(out)
