@@ -1,0 +1,179 @@
+"""The agent's HTTP face: sockets, a thread with an event loop, TLS and passwords that follow their files."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from kwhere.agent.http_access import AccessRules
+from kwhere.agent.http_app import HttpApp
+from kwhere.agent.http_pages import HttpParts, Pages
+from kwhere.agent.http_protocol import AgentServer, is_tls_error, server_config
+from kwhere.agent.http_settings import HttpSettings
+from kwhere.agent.listen import address_of, close_sockets, is_local, open_sockets, systemd_sockets
+from kwhere.agent.web_config import WebConfig, load_web_config, watched_files
+from kwhere.core.errors import ConfigError
+from kwhere.core.failure_memory import FailureMemory
+
+_START_SECONDS = 10.0
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+log = structlog.get_logger(__name__)
+
+
+class HttpFace:
+    """Serves from `start` to `stop`, in a thread of its own."""
+
+    def __init__(self, settings: HttpSettings, parts: HttpParts, *, handed_over: Sequence[socket.socket] = ()) -> None:
+        """Build the face; `handed_over` are sockets that already listen and stand for the settings' addresses."""
+        self._settings = settings
+        self._handed_over = tuple(handed_over)
+        self._parts = parts
+        self._sockets: list[socket.socket] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: AgentServer | None = None
+        self._app: HttpApp | None = None
+        self._ready = threading.Event()
+        self._stopping = False
+        self._seen: Fingerprint = ()
+        self._failures = FailureMemory()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Return the addresses it answers at, as URLs; `unix:PATH` for a path."""
+        scheme = "https" if self._app and self._app.rules.web.tls else "http"
+        addresses = [address_of(listening) for listening in self._sockets]
+        return tuple(name if name.startswith("unix:") else f"{scheme}://{name}/" for name in addresses)
+
+    def start(self) -> None:
+        """Listen and serve. Raises ConfigError: web config, taken address, strangers let in unasked."""
+        file = self._settings.config_file
+        self._seen = _fingerprint(file)
+        web = load_web_config(file)
+        self._sockets = self._open_sockets()
+        try:
+            self._check_protection(web)
+        except ConfigError:
+            close_sockets(self._sockets)
+            raise
+        pages = Pages(self._parts, anonymous_names=self._settings.anonymous_names)
+        self._app = HttpApp(pages, AccessRules(web, self._parts.ledger_token), self._parts.clock)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(_START_SECONDS):
+            raise ConfigError(f"web.listen_addresses: {', '.join(self.urls)}: the server did not start")
+        log.info("agent answers", urls=self.urls)
+
+    def stop(self, timeout_seconds: float = 1.8) -> None:
+        """End within the timeout; answers under way get one second."""
+        self._stopping = True
+        self._end_server()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+        close_sockets(self._sockets)
+        self._sockets = []
+
+    def reload(self) -> bool:
+        """Read the web config again if it or a certificate changed; return whether another one is in force.
+
+        A wrong one is logged and the old one stays.
+        """
+        assert self._app is not None
+        seen = _fingerprint(self._settings.config_file)
+        if seen == self._seen:
+            return False
+        try:
+            web = load_web_config(self._settings.config_file)
+            self._check_protection(web)
+        except ConfigError as error:
+            self._tell(str(error))
+            return False
+        self._seen = seen
+        self._failures.recovered("web config")
+        needs_new_server = web.tls is not None or self._app.rules.web.tls is not None
+        self._app.rules = AccessRules(web, self._parts.ledger_token)
+        if needs_new_server:
+            self._ready.clear()
+            self._end_server()
+            self._ready.wait(_START_SECONDS)
+        log.info("web config read again", file=str(self._settings.config_file))
+        return True
+
+    def _open_sockets(self) -> list[socket.socket]:
+        if self._handed_over:
+            return list(self._handed_over)
+        if self._settings.systemd_socket:
+            return systemd_sockets(os.environ)
+        return open_sockets(self._settings.listen_addresses, next_free_port=self._settings.next_free_port)
+
+    def _check_protection(self, web: WebConfig) -> None:
+        if web.is_protected or self._settings.allow_unprotected:
+            return
+        for listening in self._sockets:
+            if not is_local(listening):
+                raise ConfigError(
+                    f"web.listen_addresses: {address_of(listening)} can be reached from other machines: set"
+                    " web.config_file with TLS and users or required client certificates, or web.allow_unprotected"
+                )
+
+    def _end_server(self) -> None:
+        """End the server of the moment; unless stopping, the next one takes over the same sockets."""
+        loop, server = self._loop, self._server
+        if loop is not None and server is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(server.end)
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_loop_error)
+        watch = asyncio.create_task(self._watch())
+        while not self._stopping:
+            await self._serve_once()
+        watch.cancel()
+
+    async def _serve_once(self) -> None:
+        assert self._app is not None
+        self._server = AgentServer(server_config(self._app, self._settings.max_connections))
+        # duplicates: the server closes what it is given, connections wait on the originals for the next one
+        duplicates = [listening.dup() for listening in self._sockets]
+        if self._stopping:
+            self._server.end()
+        # the sockets listen already: a connection made from now on is answered by this server
+        self._ready.set()
+        await self._server.serve(duplicates)
+
+    async def _watch(self) -> None:
+        if self._settings.config_file is None:
+            return
+        while True:
+            await asyncio.sleep(self._settings.reload_seconds)
+            await asyncio.to_thread(self.reload)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, BaseException | None) or not is_tls_error(error):
+            self._tell(f"{context.get('message')}: {error!r}")
+
+    def _tell(self, fault: str) -> None:
+        repeats = self._failures.failed("web config", fault, self._parts.clock.monotonic_ns())
+        if repeats is not None:
+            log.error("http face has a fault, goes on as before", fault=fault, count=repeats)
+
+
+def _fingerprint(file: Path | None) -> Fingerprint:
+    """Return what tells a changed file from the one read; one that is gone counts as changed."""
+    marks = []
+    for path in watched_files(file):
+        try:
+            found = path.stat()
+            marks.append((str(path), found.st_ino, found.st_size, found.st_mtime_ns))
+        except OSError:
+            marks.append((str(path), 0, 0, 0))
+    return tuple(marks)
