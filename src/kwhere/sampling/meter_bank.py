@@ -1,6 +1,6 @@
 """All meters of a node: read each step, unwrapped, with the choice of source that sticks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
@@ -63,11 +63,16 @@ class MeterBank:
         self.totals_uj: dict[tuple[str, Domain], int] = {}
         """Energy of every domain of every meter since the process began, chosen or not."""
 
-    def read(self, now_ns: int, *, suspended: bool) -> list[MeterStep]:
-        """Return what every domain added since the last step. `now_ns` is the monotonic clock."""
+    def read(self, now_ns: int, *, suspended: bool, read_clock_ns: Callable[[], int] | None = None) -> list[MeterStep]:
+        """Return what every domain added since the last step. `now_ns` is the step's time on the monotonic clock.
+
+        `read_clock_ns` is that clock itself: on a crowded node a meter may be read long after its step began, and its
+        power is judged by when it was read. The model goes by the step: what it counts was read at its beginning.
+        """
         steps: list[MeterStep] = []
         for meter in self._meters:
-            steps += self._read_meter(meter, now_ns, suspended)
+            read_ns = now_ns if read_clock_ns is None or meter.method is Method.MODELLED else read_clock_ns()
+            steps += self._read_meter(meter, now_ns, read_ns, suspended)
         self._choose(steps)
         return steps
 
@@ -88,6 +93,9 @@ class MeterBank:
 
     def switch_off(self, source: str, reason: str) -> None:
         """Stop using a meter whose readings cannot be true; its reason shows from now on."""
+        for meter in self._meters:
+            if meter.source == source:
+                meter.close()
         self._meters = tuple(meter for meter in self._meters if meter.source != source)
         self.health[source] = SourceHealth(False, reason)
 
@@ -105,9 +113,9 @@ class MeterBank:
         for meter in self._meters:
             meter.close()
 
-    def _read_meter(self, meter: Meter, now_ns: int, suspended: bool) -> list[MeterStep]:
+    def _read_meter(self, meter: Meter, now_ns: int, read_ns: int, suspended: bool) -> list[MeterStep]:
         try:
-            readings = meter.read(now_ns)
+            readings = meter.read(read_ns)
         except NoData:
             return []
         except Unavailable as error:

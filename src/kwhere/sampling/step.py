@@ -150,7 +150,9 @@ class Sampler:
         slept_ns = (now.boottime_ns - now.monotonic_ns) - (last.boottime_ns - last.monotonic_ns)
         readings, errors = self._read_units(now.boottime_ns)
         busy = self._parts.cpu.step(stat)
-        meters = self._parts.bank.read(now.monotonic_ns, suspended=slept_ns > SUSPEND_NS)
+        meters = self._parts.bank.read(
+            now.monotonic_ns, suspended=slept_ns > SUSPEND_NS, read_clock_ns=self._parts.clock.monotonic_ns
+        )
         live = {key: unit for source in self._parts.units for key, unit in source.live().items()}
         times = self.cpu_book.step(
             readings, live, now_ns=now.boottime_ns, elapsed_ns=elapsed_ns, cpus=max(1, len(stat.cpus))

@@ -9,6 +9,7 @@ from kwhere.discovery.unit_source import UnitDetail
 from kwhere.ledger.closure import residuals
 from kwhere.ledger.rows import Entry, Slot
 from kwhere.meters.meter import PLATFORM, Domain
+from kwhere.sampling.meter_bank import MeterBank
 from kwhere.sampling.saved import SavedState
 from kwhere.sampling.snapshot import build_totals
 from kwhere.sampling.totals import StepCounts, Totals
@@ -391,6 +392,20 @@ def test_a_source_that_once_worked_is_never_exchanged() -> None:
         world.step()
 
     assert totals(world).node_uj == {Component.CPU: 50 * WATT}
+
+
+def test_a_meter_read_late_in_its_step_is_judged_by_when_it_was_read() -> None:
+    """300 W; the second reading comes 0.9 s into its step, so it holds 570 J: no more than 1.9 s can bring."""
+    meter = HandMeter(counters={CPU0: 0}, p_max_watts=500)
+    bank = MeterBank([meter], {}, SECOND)
+    bank.read(0, suspended=False, read_clock_ns=lambda: 0)
+    meter.add(CPU0, 570 * WATT)
+    (late,) = bank.read(SECOND, suspended=False, read_clock_ns=lambda: 19 * SECOND // 10)
+    meter.add(CPU0, 30 * WATT)
+    (next_one,) = bank.read(2 * SECOND, suspended=False, read_clock_ns=lambda: 2 * SECOND)
+
+    assert (late.step.energy_uj, late.step.span_ns, late.step.gaps) == (570 * WATT, SECOND, ())
+    assert next_one.step.energy_uj == 30 * WATT
 
 
 def test_sleep_is_a_gap_and_no_energy() -> None:
