@@ -226,8 +226,8 @@ class FakeAccount:
         if self.empty:
             return Overview(NOW, None, {}, Span(NOW - timedelta(hours=18), NOW), 0, None, None, None, {}, 0, (), (), 0)
         live = sorted((r for r in self.records if r.power_uw), key=lambda r: -(r.power_uw or 0))
-        point = self.power(Span(NOW - timedelta(seconds=10), NOW), 10)[0]
-        energy = sum(p.energy_uj for p in self.power(Span(NOW - timedelta(hours=18), NOW), 300))
+        point = _power_points(Span(NOW - timedelta(seconds=10), NOW), 10)[0]
+        energy = sum(p.energy_uj for p in _power_points(Span(NOW - timedelta(hours=18), NOW), 300))
         now = {c: ComponentShares(*(v // 10 for v in _fields(s))) for c, s in point.components.items()}
         return Overview(
             at=NOW - timedelta(seconds=4),
@@ -342,7 +342,7 @@ class FakeAccount:
         self.calls.append("power")
         if self.empty:
             return ()
-        return [_power_point(bucket) for bucket in span.buckets(timedelta(seconds=step_seconds)) if bucket.end <= NOW]
+        return _power_points(span, step_seconds)
 
     def emission_factors(self, span: Span | None = None) -> Sequence[FactorRecord]:
         if self.zone is None:
@@ -458,6 +458,10 @@ def _node(name: str, watts: float, completeness: float) -> NodeRecord:
         lost_records=0,
         quarantined_slots=0,
     )
+
+
+def _power_points(span: Span, step_seconds: float) -> list[PowerPoint]:
+    return [_power_point(bucket) for bucket in span.buckets(timedelta(seconds=step_seconds)) if bucket.end <= NOW]
 
 
 def _power_point(bucket: Span) -> PowerPoint:

@@ -12,7 +12,7 @@ from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.records import ComponentShares, PowerPoint
 from kwhere.reports.figures import Scale
-from kwhere.series.charts import Chart
+from kwhere.series.charts import Chart, ChartColumn
 from kwhere.web.formatting import Column, column_of, number_text
 
 TABLE_ROWS = 24
@@ -45,7 +45,10 @@ class PageSeries:
 
 @dataclass(frozen=True, slots=True)
 class PageChart:
-    """A chart: layers from the bottom up (`stack`) or lines over common times (Unix seconds at each step's end)."""
+    """A chart over common times (Unix seconds, each the end of its step).
+
+    `kind` is `line`, `stack` (layers from the bottom up) or `stack+lines` (dashed series are lines over the stack).
+    """
 
     id: str
     title: str
@@ -60,6 +63,16 @@ class PageChart:
     """The axis reaches at least this value."""
     quantity: str | None = None
     note: str = ""
+
+    @property
+    def is_stack(self) -> bool:
+        """Return whether it has layers, with or without lines over them."""
+        return self.kind.startswith("stack")
+
+    @property
+    def has_bounds(self) -> bool:
+        """Return whether dashed lines lie over its layers."""
+        return self.kind == "stack+lines"
 
     def data(self) -> Markup:
         """Return the JSON for the page's script, safe inside a script element."""
@@ -89,7 +102,7 @@ class PageChart:
     def column(self) -> Column:
         """Return the scale of the table and the legend."""
         values = [value for series in self.series for value in series.values]
-        if self.kind == "stack":
+        if self.is_stack:
             values.append(max((total for total in self.totals() if total is not None), default=0.0))
         if self.quantity is None:
             return Column("none", Scale(self.unit, 1.0))
@@ -100,7 +113,8 @@ class PageChart:
     def totals(self) -> list[float | None]:
         """Return the sum of all layers at each time; None in a gap."""
         sums: list[float | None] = []
-        for values in zip(*(series.values for series in self.series), strict=True):
+        layers = [series.values for series in self.series if not (self.has_bounds and series.dashed)]
+        for values in zip(*layers, strict=True):
             known = [value for value in values if value is not None]
             sums.append(sum(known) if known else None)
         return sums
@@ -197,37 +211,57 @@ def _with_first_edge(chart: PageChart, start: float) -> PageChart:
     )
 
 
-def series_chart(chart: Chart, span: Span, kind: str = "line", stepped: bool = False) -> PageChart:
+def series_chart(chart: Chart, span: Span, kind: str = "line", note: str = "") -> PageChart:
     """Return a chart of the store of series, in the page's colours."""
     unit, quantity = UNITS.get(chart.unit, (chart.unit, None))
     columns = [column for column in chart.columns if any(value is not None for value in column.values)]
     series = [
-        PageSeries(
-            column.label,
-            _colour(column.labels, column.label, at),
-            column.values,
-            hatched=column.labels.get("part") == "idle",
-            dashed=column.label in ("allocated", "limit", "total"),
-        )
-        for at, column in enumerate(columns)
+        _line(column, _rank(columns, column)) for column in columns if not (kind == "stack" and _is_bound(column))
     ]
-    return PageChart(chart.name, chart.title, unit, kind, chart.times, series, span, stepped, quantity=quantity)
+    bounds = [_line(column, 0) for column in columns if kind == "stack" and _is_bound(column)]
+    if bounds:
+        kind, series = "stack+lines", [*series, *bounds]
+    return PageChart(
+        chart.name, chart.title, unit, kind, chart.times, series, span, False, quantity=quantity, note=note
+    )
 
 
-_LINE_COLOURS = ("accent", "gpu", "dram", "other", "cpu", "system")
-_FIXED_COLOURS = {
-    "allocated": "ink",
-    "limit": "ink",
-    "total": "ink",
-    "system": "gpu",
-    "user": "accent",
-    "used": "accent",
-    "read": "accent",
-    "write": "gpu",
-}
+BOUNDS = frozenset({"allocated", "limit", "total"})
+"""Lines that say what there is, not what was used: dashed, and never part of a stack."""
+_LINE_COLOURS = ("accent", "accent-light", "ink", "line-strong")
+_RESOURCE_COLOURS = {"cpu": "cpu", "memory": "dram", "io": "ink"}
 
 
-def _colour(labels: Mapping[str, str], label: str, at: int) -> str:
-    if "component" in labels:
-        return labels["component"]
-    return _FIXED_COLOURS.get(label, _LINE_COLOURS[at % len(_LINE_COLOURS)])
+def _is_bound(column: ChartColumn) -> bool:
+    return column.label in BOUNDS
+
+
+def _rank(columns: Sequence[ChartColumn], column: ChartColumn) -> int:
+    """Return which colour of the neutral palette a line has: by socket where lines differ in that, else by order."""
+    if _is_bound(column):
+        return 0
+    sockets = sorted({other.labels.get("socket", "") for other in columns})
+    if len(sockets) < len(columns) and "socket" in column.labels:
+        return sockets.index(column.labels["socket"])
+    return [other for other in columns if not _is_bound(other)].index(column)
+
+
+def _line(column: ChartColumn, rank: int) -> PageSeries:
+    labels = column.labels
+    dashed = _is_bound(column) or labels.get("stat") in ("min", "max") or labels.get("kind") == "full"
+    return PageSeries(
+        f"socket {column.label}" if next(iter(labels), "") == "socket" else column.label,
+        "ink" if _is_bound(column) else _colour(labels, rank),
+        column.values,
+        hatched=labels.get("part") == "idle",
+        dashed=dashed,
+    )
+
+
+def _colour(labels: Mapping[str, str], rank: int) -> str:
+    component = labels.get("component") or labels.get("domain", "")
+    if component in list(Component):
+        return component
+    if "resource" in labels:
+        return _RESOURCE_COLOURS.get(labels["resource"], "ink")
+    return _LINE_COLOURS[rank % len(_LINE_COLOURS)]

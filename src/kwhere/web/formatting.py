@@ -109,14 +109,15 @@ def headline(value: float | None, quantity: str, reason: str = "") -> Headline:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a share in percent: `94 %`; one decimal under 10 % and between 99 and 100 %; never rounded up to all."""
+    """Return a share: `94 %`; one decimal under 10 % and from 99 %; never rounded to nothing or to all."""
     if ratio is None:
         return NO_DATA
     value = 100 * ratio
-    if 0 < value < 10 or 99 <= value < 100:
-        shown = min(round(value, 1), 99.9) if value < 100 else value
-        return f"{shown:.1f} %"
-    return f"{value:.0f} %"
+    if 0 < value < 0.1:
+        return "<0.1 %"
+    if 99 <= value < 100:
+        return f"{min(round(value, 1), 99.9):.1f} %"
+    return f"{value:.1f} %" if 0 < value < 9.95 else f"{value:.0f} %"
 
 
 def length(seconds: float | None) -> str:

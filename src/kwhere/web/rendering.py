@@ -84,7 +84,12 @@ def build_environment() -> Environment:
         undefined=StrictUndefined,
         auto_reload=False,
     )
-    environment.filters |= {"percent": formatting.percent, "lasted": formatting.length, "full": formatting.full}
+    environment.filters |= {
+        "percent": formatting.percent,
+        "lasted": formatting.length,
+        "full": formatting.full,
+        "figure": formatting.number_text,
+    }
     environment.globals |= {
         "no_data": formatting.no_data,
         "headline": formatting.headline,

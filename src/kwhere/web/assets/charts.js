@@ -43,22 +43,23 @@ function hatch(colour, ratio) {
   return pen.createPattern(tile, "repeat");
 }
 
+// In `stack+lines` the dashed series are lines over the stack; in `stack` every series is a layer.
+function isLayer(chart, series) {
+  return chart.kind === "stack" || (chart.kind === "stack+lines" && !series.dashed);
+}
+
 // Running sums from the first series up; a time without any value stays a gap.
-function stacked(columns, shown) {
-  const length = columns[0] ? columns[0].length : 0;
-  const sums = new Array(length).fill(0);
-  return columns.map((column, index) => column.map((value, at) => {
+function stacked(columns) {
+  const sums = columns.length ? new Array(columns[0].length).fill(0) : [];
+  return columns.map((column) => column.map((value, at) => {
     if (columns.every((other) => other[at] === null)) return null;
-    if (shown[index] && value !== null) sums[at] += value;
+    sums[at] += value || 0;
     return sums[at];
   }));
 }
 
-function axisValues(factor) {
-  return (plot, ticks) => ticks.map((tick) => {
-    const value = tick / factor;
-    return Number(value.toPrecision(4)).toString();
-  });
+function axisValues(plot, ticks) {
+  return ticks.map((tick) => Number(tick.toPrecision(6)).toString());
 }
 
 const TIME_FORMATS = [
@@ -70,8 +71,8 @@ const TIME_FORMATS = [
 
 function seriesOptions(chart) {
   const ratio = window.devicePixelRatio || 1;
-  const area = chart.kind === "stack";
   return chart.series.map((series) => {
+    const area = isLayer(chart, series);
     const colour = colourOf(series);
     const step = uPlot.paths.stepped({ align: -1 });
     return {
@@ -90,7 +91,8 @@ function seriesOptions(chart) {
 function options(chart, place, width) {
   const axis = { stroke: cssValue("ink-soft"), font: `11px ${cssValue("sans")}`, grid: { stroke: cssValue("grid"), width: 1 }, ticks: { show: false } };
   const series = seriesOptions(chart);
-  const bands = chart.kind === "stack" ? series.slice(1).map((entry, at) => ({ series: [at + 2, at + 1] })) : [];
+  const layers = chart.series.filter((entry) => isLayer(chart, entry)).length;
+  const bands = series.slice(0, Math.max(0, layers - 1)).map((entry, at) => ({ series: [at + 2, at + 1] }));
   return {
     width,
     height: place.clientHeight,
@@ -98,18 +100,18 @@ function options(chart, place, width) {
     legend: { show: false },
     cursor: {
       y: false,
-      points: { show: chart.kind !== "stack", size: 6 },
+      points: { show: chart.kind === "line", size: 6 },
       drag: { x: true, y: false, setScale: true },
       sync: { key: chart.group || "page", setSeries: false, scales: ["x", null] },
     },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), shownZone()),
     scales: {
       x: { time: true, range: () => [chart.start, chart.end] },
-      y: { range: (plot, low, high) => [0, Math.max(high || 0, chart.floor || 0) * 1.08 || 1] },
+      y: { range: (plot, low, high) => [0, Math.max(high || 0, (chart.floor || 0) / chart.divisor) * 1.08 || 1] },
     },
     axes: [
       { ...axis, values: TIME_FORMATS, grid: { show: false }, space: 70, size: 34 },
-      { ...axis, values: axisValues(chart.divisor), size: 46, space: 34, gap: 6 },
+      { ...axis, values: axisValues, size: 46, space: 34, gap: 6 },
     ],
     series: [{}, ...series],
     bands,
@@ -132,7 +134,7 @@ function wireLegend(figure, chart) {
     const idle = index === null || index === undefined;
     cells.forEach((cell, at) => {
       const text = idle ? rest[at] : cell.dataset.value === "sum"
-        ? significant(values.reduce((sum, value) => sum + (value || 0), 0) / chart.divisor)
+        ? significant(values.reduce((sum, value, order) => sum + (isLayer(chart, chart.series[order]) ? value || 0 : 0), 0) / chart.divisor)
         : significant(values[Number(cell.dataset.value)] === null ? null : values[Number(cell.dataset.value)] / chart.divisor);
       if (cell.textContent !== text) cell.textContent = text;
     });
@@ -151,8 +153,9 @@ function draw(figure) {
   if (!source || !canvas) return null;
   const chart = JSON.parse(source.textContent);
   if (!chart.times.length || !chart.series.length) return null;
-  const columns = chart.series.map((series) => series.values);
-  const data = chart.kind === "stack" ? stacked(columns, columns.map(() => true)) : columns;
+  const columns = chart.series.map((series) => series.values.map((value) => (value === null ? null : value / chart.divisor)));
+  const layers = columns.filter((column, at) => isLayer(chart, chart.series[at]));
+  const data = [...stacked(layers), ...columns.slice(layers.length)];
   const settings = options(chart, place, place.clientWidth);
   settings.hooks = { setCursor: [wireLegend(figure, chart)] };
   canvas.replaceChildren();

@@ -1,7 +1,7 @@
 """Nodes: which report, how complete, how measured. Node: meters, balance, frequency, and who is on it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -169,6 +169,9 @@ def failing(collectors: Sequence[NewestValue]) -> list[str]:
 
 def idle_values(values: Sequence[NewestValue]) -> list[tuple[str, float]]:
     """Return the idle baseline in force, watts per component and socket."""
-    return sorted(
-        (" ".join(filter(None, (v.labels.get("component", ""), v.labels.get("socket", "")))), v.value) for v in values
-    )
+    return sorted((_domain(value.labels), value.value) for value in values)
+
+
+def _domain(labels: Mapping[str, str]) -> str:
+    socket = labels.get("socket", "")
+    return labels.get("component", "?") + (f"[{socket}]" if socket else "")

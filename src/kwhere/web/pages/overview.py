@@ -50,7 +50,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "overview": overview,
         "is_waiting": overview.power_uw is None,
         "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
-        "energy_joules": joules(overview.energy_today_uj),
+        "energy_joules": joules(overview.energy_today_uj) if overview.nodes_by_state else None,
         "facts": facts_of(overview),
         "now_pieces": now_pieces(overview),
         "chart": _chart(pages, choice),
@@ -106,11 +106,13 @@ def facts_of(overview: Overview) -> list[Fact]:
     """Return completeness, measured share and balance, worst news in colour."""
     nodes = sum(overview.nodes_by_state.values()) - overview.nodes_by_state.get(NodeState.RETIRED, 0)
     up = overview.nodes_by_state.get(NodeState.UP, 0)
+    if not nodes:
+        return [Fact("no node", "has reported yet", "warn", "the server pulls each agent's account")]
     facts = [
         Fact(
             f"{up}/{nodes}",
             "node reporting" if nodes == 1 else "nodes reporting",
-            "good" if up == nodes and nodes else "warn",
+            "good" if up == nodes else "warn",
             "nodes whose newest slot is at most three slots and one pull old",
         )
     ]
@@ -133,7 +135,7 @@ def facts_of(overview: Overview) -> list[Fact]:
                 "today's energy whose method is not modelled, of all",
             )
         )
-    if nodes and overview.power_uw is not None:
+    if overview.power_uw is not None:
         facts.append(_balance_fact(overview.residual_uj))
     return facts
 

@@ -12,8 +12,10 @@ from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component, Flag
 from kwhere.core.timespan import Span
 from kwhere.database.records import ComponentMethod, PartEnergy, UnitRecord
+from kwhere.reports.node_charts import governors
 from kwhere.reports.unit_charts import lifetime_of, unit_charts
 from kwhere.series.charts import UNIT_CHARTS, choose_step
+from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, percent
 from kwhere.web.rendering import Pages
@@ -126,9 +128,19 @@ def _choice(pages: Pages, request: Request, record: UnitRecord) -> SpanChoice:
 def _charts(pages: Pages, record: UnitRecord, span: Span) -> tuple[list[PageChart], dict[str, str]]:
     kinds = dict(CHARTS)
     drawn, missing = unit_charts(pages.sources, record, tuple(kinds), span, choose_step(span, 500))
-    charts = [series_chart(chart, span, kinds[chart.name]) for chart in drawn]
+    notes = {"frequency": governor_note(governors(pages.sources, record.cluster, record.nodes, span, 60.0))}
+    charts = [series_chart(chart, span, kinds[chart.name], notes.get(chart.name, "")) for chart in drawn]
     reasons = {UNIT_CHARTS[name].title: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
     return charts, reasons
+
+
+def governor_note(spans: Sequence[GovernorSpan]) -> str:
+    """Return the governors in force in time order, and that they changed where they did: why a benchmark fluctuates."""
+    by_socket: dict[tuple[str, str], list[str]] = {}
+    for span in spans:
+        by_socket.setdefault((span.node, span.socket), []).append(span.governor)
+    courses = sorted({" → ".join(names) for names in by_socket.values()})
+    return f"governor {', '.join(courses)}" if courses else ""
 
 
 @dataclass(frozen=True, slots=True)
