@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -100,9 +100,10 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     identity = identify(config.agent, host)
     stat = StatFile(host)
     cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
-    context = meter_context(host, cpu)
+    context = replace(meter_context(host, cpu), settings=config.meters)
     meters = build_meters(context)
-    bank = meter_bank(meters, config.agent)
+    paced = _paced(config.agent, host, clock)
+    bank = meter_bank(meters, paced)
     units = open_unit_sources(host, config.units, clock, cgroups_version=config.cgroups.version)
     _settle_in(config.agent, state_dir)
     journal = _open_journal(config, identity, bank, cpu, clock, state_dir) if state_dir is not None else None
@@ -115,7 +116,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             cpu=cpu,
             units=units,
             bank=bank,
-            energy=energy_book(config.agent, meters, context, bank),
+            energy=energy_book(paced, meters, context, bank),
             weigher=Weigher(context.memory_bytes or 0),
             sink=journal if journal is not None else NoJournal(),
             board=board,
@@ -235,6 +236,19 @@ def chosen_collectors(settings: dict[str, dict[str, Any]]) -> list[tuple[AnyPlug
                 place = ".".join(str(part) for part in first["loc"])
                 raise ConfigError(f"collector.{name}.{place}: {first['msg']}") from None
     return chosen
+
+
+def _paced(settings: AgentSettings, host: HostFS, clock: Clock) -> AgentSettings:
+    """Return the settings with the length of a step: of a recorded host it is the time between its two moments."""
+    if not (host.is_recorded and host.has_two_moments):
+        return settings
+    first_ns = clock.monotonic_ns()
+    host.select_snapshot(1)
+    apart_ns = clock.monotonic_ns() - first_ns
+    host.select_snapshot(0)
+    if apart_ns <= 0:
+        return settings
+    return settings.model_copy(update={"interval_seconds": apart_ns / NANOSECONDS_PER_SECOND})
 
 
 def _settle_in(settings: AgentSettings, state_dir: Path | None) -> None:

@@ -9,6 +9,7 @@ from kwhere.agent.settings import AgentSettings
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.cgroups import CgroupVersion
 from kwhere.ledger.settings import JournalSettings
+from kwhere.meters.settings import MeterSettings
 
 
 class PathSettings(BaseModel):
@@ -38,6 +39,7 @@ class AgentConfig(BaseModel):
     path: PathSettings = PathSettings()
     cgroups: CgroupsSettings = CgroupsSettings()
     units: UnitsSettings = UnitsSettings()
+    meters: MeterSettings = MeterSettings()
     journal: JournalSettings = JournalSettings()
     collector: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

@@ -48,7 +48,9 @@ class _Track:
     """What is remembered of a unit between steps."""
 
     unit: TrackedUnit
-    mark: CpuMark | None = None
+    reading: CpuReading | None = None
+    time_ns: int = 0
+    """When `reading` was taken."""
     rate: tuple[int, int] | None = None
     """CPU nanoseconds per nanoseconds of the last step in which both were known."""
 
@@ -105,7 +107,7 @@ class CpuBook:
                     continue
                 i = roster.index[key]
                 found[i] = cpu
-                if track.mark is None:
+                if track.reading is None:
                     lived[i] = min(elapsed_ns, max(0, now_ns - track.unit.first_seen_ns))
                 deltas[i] = self._advance(track, cpu, now_ns, elapsed_ns, cpus)
         for i, use in ended_uses.items():
@@ -118,7 +120,11 @@ class CpuBook:
 
     def marks(self) -> Mapping[UnitKey, CpuMark]:
         """Return the last reading of every live unit, for the journal."""
-        return {key: track.mark for key, track in self._tracks.items() if track.mark is not None}
+        return {
+            key: CpuMark(track.reading, track.time_ns, track.unit.inode, track.unit.cgroup)
+            for key, track in self._tracks.items()
+            if track.reading is not None
+        }
 
     def directories(self) -> Mapping[str, int]:
         """Return the last reading of every directory above units, nanoseconds."""
@@ -143,7 +149,7 @@ class CpuBook:
         for key, unit in live.items():
             track = self._tracks.get(key)
             if track is None:
-                self._tracks[key] = _Track(unit, self._restored_mark(unit))
+                self._tracks[key] = self._new_track(unit)
                 changed = True
             elif track.unit is not unit:
                 track.unit = unit
@@ -156,9 +162,11 @@ class CpuBook:
             self._tracks.setdefault(key, _Track(unit))
         self._rebuild(live, parents)
 
-    def _restored_mark(self, unit: TrackedUnit) -> CpuMark | None:
+    def _new_track(self, unit: TrackedUnit) -> _Track:
         mark = self._restored.pop(unit.key, None)
-        return mark if mark is not None and mark.inode == unit.inode else None
+        if mark is None or mark.inode != unit.inode:
+            return _Track(unit)
+        return _Track(unit, mark.reading, mark.time_ns)
 
     def _rebuild(self, live: Mapping[UnitKey, TrackedUnit], parents: tuple[str, ...]) -> None:
         keys = sorted(self._tracks)
@@ -181,13 +189,13 @@ class CpuBook:
 
     def _advance(self, track: _Track, cpu: CpuReading, now_ns: int, elapsed_ns: int, cpus: int) -> int:
         """Return the unit's difference and move its mark."""
-        mark = track.mark
-        track.mark = CpuMark(cpu, now_ns, track.unit.inode, track.unit.cgroup)
+        before, before_ns = track.reading, track.time_ns
+        track.reading, track.time_ns = cpu, now_ns
         if elapsed_ns == 0:
             return 0
-        if mark is not None:
-            delta = max(0, cpu.total_ns - mark.reading.total_ns)
-            track.rate = (delta, max(1, now_ns - mark.time_ns))
+        if before is not None:
+            delta = max(0, cpu.total_ns - before.total_ns)
+            track.rate = (delta, max(1, now_ns - before_ns))
             return delta
         if not track.unit.from_creation:
             return 0
@@ -201,9 +209,9 @@ class CpuBook:
         """Return how long an ended unit lived after its last reading, and how fast it had been using CPUs."""
         end_ns = now_ns if unit.ended_ns is None else unit.ended_ns
         track = self._tracks[unit.key]
-        if track.mark is not None:
+        if track.reading is not None:
             cpu_ns, span_ns = track.rate or (None, 0)
-            return EndedUse(max(0, end_ns - track.mark.time_ns), cpu_ns, span_ns)
+            return EndedUse(max(0, end_ns - track.time_ns), cpu_ns, span_ns)
         seen_ns = end_ns - unit.first_seen_ns
         return EndedUse(min(elapsed_ns, seen_ns) if seen_ns > 0 else elapsed_ns)
 

@@ -105,6 +105,8 @@ class DetailBook:
 
     def _count(self, unit: TrackedUnit, sums: Sums, mark: _Mark, name: str, value: int) -> None:
         before = mark.counters.get(name, 0 if unit.from_creation else value)
+        if value == before and name in mark.counters and (unit.key, name) not in self._carries:
+            return
         delta = nonnegative_delta(before, value)
         mark.counters[name] = value
         if unit.outer is not None:
