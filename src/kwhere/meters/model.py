@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from kwhere.core.errors import Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.limits import P_MAX_DRAM_UW, P_MAX_MULTI_DIE_UW
-from kwhere.energy.model import CpuPower, cpu_counter_uj, cpu_power, dram_counter_uj, dram_idle_uw, other_idle_uw
+from kwhere.energy.model import (
+    CpuPower,
+    cpu_counter_uj,
+    cpu_power,
+    dram_counter_uj,
+    dram_idle_table_uw,
+    dram_idle_uw,
+    other_idle_uw,
+)
 from kwhere.meters.meter import Domain, MeterContext, Plugin, Reading
 
 
@@ -99,7 +107,7 @@ def idle_table_uw(context: MeterContext, domain: Domain) -> int:
         return known.idle_uw if known else max((power.idle_uw for power in powers.values()), default=1)
     if domain.kind is DomainKind.DRAM:
         memories = memory_by_socket(context)
-        return dram_idle_uw(memories.get(domain.index, context.memory_bytes or 0)) or 1
+        return dram_idle_table_uw(memories.get(domain.index, context.memory_bytes or 0)) or 1
     return other_idle_uw(max(1, len(_cpus_by_socket(context))))
 
 

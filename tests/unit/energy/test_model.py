@@ -8,6 +8,7 @@ from kwhere.energy.model import (
     cpu_counter_uj,
     cpu_power,
     dram_counter_uj,
+    dram_idle_table_uw,
     dram_idle_uw,
     other_idle_uw,
 )
@@ -85,6 +86,7 @@ def test_when_the_counter_is_read_makes_no_difference(cpus: int, steps: list[tup
 def test_memory_draws_by_size() -> None:
     assert dram_idle_uw(64 << 30) == 25_088_000
     assert dram_counter_uj(64 << 30, 10 * SECOND) == 250_880_000
+    assert dram_idle_table_uw(64 << 30) == 9_600_000
 
 
 def test_the_rest_of_a_node_is_never_taken_for_nothing() -> None:

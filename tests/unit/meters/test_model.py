@@ -95,8 +95,8 @@ def test_memory_is_divided_without_loss() -> None:
     [
         (CPU_0, 1_480_000),
         (Domain(DomainKind.CPU, "99"), 1_480_000),
-        (DRAM_0, 12_544_000),
-        (Domain(DomainKind.DRAM), 25_088_000),
+        (DRAM_0, 4_800_000),
+        (Domain(DomainKind.DRAM), 9_600_000),
         (PLATFORM, 40_000_000),
     ],
 )
