@@ -38,10 +38,8 @@ class Topology:
                 sums[index] += amount
         return sums
 
-    def reach(self, cpuset: frozenset[int] | None) -> list[int]:
-        """Return how many CPUs of each socket `cpuset` holds; None, or none that is online: all CPUs."""
-        if cpuset is None:
-            return self._cpus
+    def reach(self, cpuset: frozenset[int]) -> list[int]:
+        """Return how many CPUs of each socket `cpuset` holds; where none of them is online: all CPUs."""
         found = self._cache.get(cpuset)
         if found is None:
             if len(self._cache) > 4096:  # one entry per cpuset ever seen: forget rather than grow
