@@ -52,6 +52,7 @@ class CgroupUnits:
         self._saved: Mapping[str, int] | None = None
         self._generation: int | None = None
         self._scanned_ns = 0
+        self._scanned_before_ns = 0
         self._stepped_ns = 0
 
     def step(self, now_ns: int) -> StepReading:
@@ -109,7 +110,7 @@ class CgroupUnits:
             return self._tree.changes()
         changes = self._tree.scan()
         self._generation = self._fs.generation
-        self._scanned_ns = now_ns
+        self._scanned_before_ns, self._scanned_ns = self._scanned_ns, now_ns
         return changes
 
     def _apply(self, change: TreeChange, now_ns: int) -> None:
@@ -126,7 +127,7 @@ class CgroupUnits:
                 self._parents.add_daemon(path, change.hierarchy)
         elif match.is_top and not self._is_known(path):
             from_creation = change.new or (self._saved is not None and self._is_unsaved(change))
-            since = (self._stepped_ns if change.created else self._scanned_ns) if change.new else None
+            since = (self._stepped_ns if change.created else self._scanned_before_ns) if change.new else None
             sighting = Sighting(
                 change.hierarchy, change.inode, match, change.created, from_creation, since, seen_ns=now_ns
             )
@@ -172,18 +173,27 @@ class CgroupUnits:
 
     def _read_units(self, now_ns: int) -> dict[UnitKey, CpuReading]:
         cpu: dict[UnitKey, CpuReading] = {}
+        several = []
         for key, live in list(self._book.units.items()):
             if len(live.members) == 1:
-                reading = self._read_member(live, live.members[0])
-                if reading is not None and live.kept_ns:
-                    reading = CpuReading(reading.total_ns + live.kept_ns)
+                self._keep(cpu, key, live, self._read_one(live), now_ns)
             else:
-                reading = self._read_members(live)
-            if reading is not None:
-                cpu[key] = live.take(reading, now_ns)
-            elif live.last is not None:
-                cpu[key] = live.last
+                several.append((key, live))
+        for key, live in several:  # last: they want the readings of the units inside them
+            self._keep(cpu, key, live, self._read_several(live), now_ns)
         return cpu
+
+    def _keep(
+        self, cpu: dict[UnitKey, CpuReading], key: UnitKey, live: LiveUnit, reading: CpuReading | None, now_ns: int
+    ) -> None:
+        if reading is not None:
+            cpu[key] = live.take(reading, now_ns)
+        elif live.last is not None and not live.gone:
+            cpu[key] = live.last
+
+    def _read_one(self, live: LiveUnit) -> CpuReading | None:
+        reading = self._read_member(live, live.members[0])
+        return CpuReading(reading.total_ns + live.kept_ns) if reading is not None and live.kept_ns else reading
 
     def _read_member(self, live: LiveUnit, member: Member) -> CpuReading | None:
         try:
@@ -197,7 +207,7 @@ class CgroupUnits:
             live.failures += 1
         return None
 
-    def _read_members(self, live: LiveUnit) -> CpuReading | None:
+    def _read_several(self, live: LiveUnit) -> CpuReading | None:
         total_ns = live.kept_ns
         for member in list(live.members):
             self._read_member(live, member)

@@ -1,5 +1,6 @@
 """Who owns a directory once services and sessions are folded into one unit, where a resource manager rules the node."""
 
+import re
 from collections.abc import Collection
 
 from kwhere.discovery import kubernetes, libvirt, oar, slurm, systemd
@@ -9,7 +10,7 @@ from kwhere.discovery.match import Match, segments_of
 _FOLDED = (systemd.MANAGER, systemd.SESSION)
 _SLICES = ("system.slice", "user.slice")
 _RULERS = (slurm.MANAGER, oar.MANAGER, kubernetes.MANAGER, libvirt.MANAGER)
-_RULING_DAEMONS = ("slurmd", "kubelet", "libvirtd", "virtqemud", "oar-node")
+_RULING_DAEMON = re.compile(r"(?:(?:.+_)?slurmd|kubelet|libvirtd|virtqemud|oar-node)(?:@.+)?\.service")
 
 
 class Ownership:
@@ -57,5 +58,5 @@ class Ownership:
 def is_ruled_by(match: Match) -> bool:
     """Return whether a directory shows that SLURM, OAR, Kubernetes or libvirt rules the node."""
     if match.is_system:
-        return match.unit.partition("@")[0].removesuffix(".service") in _RULING_DAEMONS
+        return _RULING_DAEMON.fullmatch(match.name or "") is not None
     return match.manager in _RULERS
