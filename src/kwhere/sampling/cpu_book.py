@@ -9,6 +9,8 @@ from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit
 from kwhere.energy.ended import EndedUse, share_ended
 from kwhere.sampling.containment import Containment, contain
 
+ROOT = "/"
+
 
 @dataclass(frozen=True, slots=True)
 class Roster:
@@ -76,6 +78,7 @@ class CpuBook:
         self._roster = Roster()
         self._containment = Containment({}, {})
         self._containers: tuple[_Container, ...] = ()
+        self._bare: tuple[int, ...] = ()
         self._parents: tuple[str, ...] = ()
         self._mixed: frozenset[str] = frozenset()
         self._stale = True
@@ -184,6 +187,7 @@ class CpuBook:
             )
             for node, children in self._containment.children.items()
         )
+        self._bare = tuple(i for i, unit in enumerate(self._roster.units) if unit.cgroup is None)
         known = {container.path for container in self._containers} | set(parents)
         self._carries = {path: carry for path, carry in self._carries.items() if path in known}
 
@@ -232,6 +236,8 @@ class CpuBook:
             here = homes.get(container.path, [])
             inner_ns = sum(deltas[i] for i in (*container.inner, *here))
             inner_ns += sum(moved.get(path, 0) for path in container.directories)
+            if container.path == ROOT:  # process groups run in no unit's cgroup, so what they used is in the root's
+                inner_ns += sum(deltas[i] for i in self._bare)
             whole_ns = moved.get(container.path) if container.unit is None else deltas[container.unit]
             if whole_ns is None:  # first sight of a directory: nothing is known but what its units did
                 moved[container.path] = inner_ns
