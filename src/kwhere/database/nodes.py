@@ -53,3 +53,16 @@ def retire(engine: Engine, cluster: str, node: str, now_ns: int, *, by: str) -> 
             raise NotFound(f"node {node} of cluster {cluster}")
         connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(retired_ns=now_ns))
         audit.record(connection, now_ns, by, "retire node", f"{cluster}/{node}")
+
+
+def node_of_target(connection: Connection, target: str) -> str | None:
+    """Return the name of the node whose ledger was last read at a target; None before its first page."""
+    held = schema.cursors
+    query = (
+        select(_nodes.c.name)
+        .join(held, held.c.node_id == _nodes.c.id)
+        .where(held.c.target == target)
+        .order_by(held.c.opened_ns.desc())
+        .limit(1)
+    )
+    return connection.execute(query).scalar_one_or_none()

@@ -1,0 +1,165 @@
+"""Write the generated reference pages: `python -m scripts.reference`. tests/test_docs.py fails where they are stale."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from kwhere.access.guard import GuardRules
+from kwhere.api.app import build_app
+from kwhere.apps.settings import Settings
+from kwhere.cli.main import COMMANDS, root
+from kwhere.collectors.registry import find_plugins
+from kwhere.core.clock import SystemClock
+from kwhere.reports.account import Account
+from kwhere.reports.sources import Sources
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+GENERATED = "<!-- Generated from the code by `make docs`. Do not edit. -->\n\n"
+
+
+def metrics() -> str:
+    """Return the page of every metric, collector by collector."""
+    lines = [
+        "# Metrics\n",
+        "Native metrics of the agent. Counters end in `_total`; a scrape adds `instance` and the like.\n",
+    ]
+    for name, plugin in sorted(find_plugins().plugins.items()):
+        default = "" if plugin.enabled_by_default else " Off by default."
+        lines += [
+            f"## {name}\n",
+            f"{plugin.summary}{default}\n",
+            "| metric | kind | labels | meaning |",
+            "|---|---|---|---|",
+        ]
+        for spec in plugin.specs:
+            labels = ", ".join(f"`{label}`" for label in spec.labels) or "–"
+            lines.append(f"| `{spec.name}` | {spec.kind} | {labels} | {_cell(spec.help)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def settings() -> str:
+    """Return the page of every setting, section by section."""
+    lines = [
+        "# Settings\n",
+        "One YAML file serves every role; a section per part. Order of strength: flag, environment, `conf.d/*.yaml`,",
+        "file, default. Unknown keys stop the start and are named. `kwhere config show` prints the effective file.\n",
+    ]
+    for section, field in Settings.model_fields.items():
+        lines += [f"## {section}\n"]
+        if field.description:
+            lines += [f"{field.description}\n"]
+        lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+        lines += list(_rows(f"{section}", field))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def cli() -> str:
+    """Return the page of every command with its help text."""
+    lines = ["# Command line\n", "Exit codes: 0 done, 1 not found, denied or failed, 2 usage or settings.\n"]
+    context = click.Context(root, info_name="kwhere", max_content_width=100, terminal_width=100)
+    lines += ["```text", root.get_help(context), "```\n"]
+    for name in COMMANDS:
+        command = root.get_command(context, name)
+        assert command is not None
+        lines += list(_command(command, f"kwhere {name}", context))
+    return "\n".join(lines)
+
+
+def api() -> str:
+    """Return the page of every route of the API."""
+    # The routes alone are asked for their schema: nothing is read.
+    document = build_app(Sources(account=cast(Account, None), clock=SystemClock()), GuardRules()).openapi()
+    lines = ["# REST API\n", "Errors are `application/problem+json` (RFC 9457). OpenAPI is at `/openapi.json`.\n"]
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            lines += [f"## {method.upper()} {path}\n", f"{route.get('description') or route.get('summary', '')}\n"]
+            parameters = route.get("parameters", [])
+            if parameters:
+                lines += ["| parameter | in | type | meaning |", "|---|---|---|---|"]
+                lines += [_parameter(each) for each in parameters]
+                lines.append("")
+    return "\n".join(lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {"metrics.md": metrics, "settings.md": settings, "cli.md": cli, "api.md": api}
+
+
+def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=None, max_content_width=100, terminal_width=100)
+    yield f"## {name}\n"
+    yield from ("```text", command.get_help(context), "```\n")
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from _command(found, f"{name} {inner}", context)
+
+
+def _rows(prefix: str, field: FieldInfo) -> Iterator[str]:
+    model = field.annotation
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        yield _setting(prefix, field)
+        return
+    for name, inner in model.model_fields.items():
+        nested = _model_in(inner.annotation)
+        if nested is not None and nested is inner.annotation:
+            yield from _rows(f"{prefix}.{name}", inner)
+        else:
+            yield _setting(f"{prefix}.{name}", inner)
+            if nested is not None:
+                for key, each in nested.model_fields.items():
+                    yield from _rows(f"{prefix}.{name}[].{key}", each)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    candidates = (annotation, *get_args(annotation))
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+
+
+def _setting(key: str, field: FieldInfo) -> str:
+    default = "required" if field.is_required() else f"`{_default(field.get_default(call_default_factory=True))}`"
+    return f"| `{key}` | {_type(field.annotation)} | {default} | {_cell(field.description or '')} |"
+
+
+def _default(value: object) -> str:
+    if isinstance(value, BaseModel):
+        return "see below"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(str(each) for each in value) + "]"
+    return "none" if value is None else _cell(str(value)) or '""'
+
+
+def _type(annotation: Any) -> str:
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        return annotation.__name__
+    text = re.sub(r"(?:[a-z_]+\.)+(?=[A-Za-z])", "", str(annotation))
+    return _cell(re.sub(r"<class '(\w+)'>", r"\1", text))
+
+
+def _parameter(parameter: dict[str, Any]) -> str:
+    schema = parameter.get("schema", {})
+    kinds = [each.get("type") for each in schema.get("anyOf", [schema]) if each.get("type") not in (None, "null")]
+    meaning = _cell(parameter.get("description", ""))
+    return f"| `{parameter['name']}` | {parameter['in']} | {' or '.join(kinds) or 'string'} | {meaning} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def main() -> None:
+    """Write every page."""
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(GENERATED + page().rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

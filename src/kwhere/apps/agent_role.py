@@ -1,0 +1,107 @@
+"""The agent as a long-running role: its loop, its faces, its signals."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from kwhere._version import __version__
+from kwhere.agent.health import Health
+from kwhere.agent.http_pages import HttpParts
+from kwhere.agent.http_server import HttpFace
+from kwhere.agent.ledger_token import ensure_token
+from kwhere.agent.local_socket import SOCKET_NAME, LocalFacts, LocalSocket
+from kwhere.apps.agent import BuiltAgent, build_agent
+from kwhere.apps.settings import Settings
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHealth:
+    """Whether the sampler steps and the journal takes its slots."""
+
+    built: BuiltAgent
+
+    def __call__(self) -> Health:
+        """Return the health now."""
+        totals = self.built.agent.totals()
+        reasons = []
+        if totals is None:
+            reasons.append("no step was done yet")
+        elif (stale_s := self._stale_seconds(totals.utc_ns, totals.counts.interval_ns)) > 0:
+            reasons.append(f"the last step was {stale_s:.0f} s ago")
+        if totals is not None and totals.residual_uj:
+            reasons.append(f"the books are off by {totals.residual_uj} microjoules")
+        facts: dict[str, str | int | float | bool | None] = {
+            "node": self.built.identity.node,
+            "version": __version__,
+            "steps": totals.counts.steps if totals else 0,
+            "units": sum(unit.live for unit in totals.units) if totals else 0,
+            "slots": totals.slots if totals else 0,
+        }
+        return Health(not reasons, tuple(reasons), facts)
+
+    def _stale_seconds(self, utc_ns: int, interval_ns: int) -> float:
+        age_ns = self.built.clock.utc_ns() - utc_ns
+        return age_ns / NANOSECONDS_PER_SECOND if age_ns > max(10 * interval_ns, 10 * NANOSECONDS_PER_SECOND) else 0.0
+
+
+def run_agent(settings: Settings, state_dir: Path, *, handed_over: Sequence[socket.socket] = ()) -> int:
+    """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError, Unavailable, JournalError at start."""
+    built = build_agent(settings, state_dir)
+    face = HttpFace(
+        settings.web,
+        HttpParts(
+            runner=built.agent.runner,
+            journal=built.journal,
+            health=AgentHealth(built),
+            clock=built.clock,
+            version=__version__,
+            ledger_token=ensure_token(state_dir),
+        ),
+        handed_over=handed_over,
+    )
+    facts = LocalFacts(
+        version=__version__,
+        node=built.identity.node,
+        interval_seconds=settings.agent.interval_seconds,
+        slot_seconds=settings.agent.slot_seconds,
+    )
+    local = LocalSocket(state_dir / SOCKET_NAME, facts, built.agent.totals, built.clock)
+    built.agent.faces += [face, local]
+    over = threading.Event()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        log.info("agent ends", signal=signal.Signals(number).name)
+        over.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGHUP, lambda *_: face.reload())
+    built.agent.start()
+    tell_systemd("READY=1")
+    while not over.wait(1.0):
+        if not built.agent.thread.alive:
+            log.error("sampler ended by itself")
+            built.agent.stop()
+            return 1
+    tell_systemd("STOPPING=1")
+    built.agent.stop()
+    return 0
+
+
+def tell_systemd(state: str) -> None:
+    """Tell the service manager our state (sd_notify(3)); without one, do nothing."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)

@@ -1,0 +1,123 @@
+"""Puts `kwhere run` together: launch, measure, report."""
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from kwhere.apps.agent import energy_book, identify, meter_bank, meter_context, topology_of
+from kwhere.apps.settings import Settings
+from kwhere.core.clock import Clock, SystemClock
+from kwhere.core.errors import KwhereError, SourceError, Unavailable
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.terms import Component, Part
+from kwhere.core.timespan import Span
+from kwhere.core.unit import UnitKey
+from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.stat import StatFile
+from kwhere.local.cgroup import make_run_cgroup
+from kwhere.local.launch import Launch
+from kwhere.local.own_energy import OwnEnergy
+from kwhere.local.run_meter import RunMeter
+from kwhere.local.run_report import RunReport
+from kwhere.local.run_source import RunSource
+from kwhere.meters.registry import build_meters
+from kwhere.sampling.node_cpu import NodeCpu
+from kwhere.sampling.slot_sink import NoJournal
+from kwhere.sampling.snapshot import attach
+from kwhere.sampling.step import NodeParts, Sampler, SlotTiming
+from kwhere.sampling.totals import StepCounts, TotalsBoard
+from kwhere.sampling.weighing import Weigher
+
+FOR_EVER_NS = 365 * 86400 * NANOSECONDS_PER_SECOND
+"""Slots and details of a sampler that keeps no ledger."""
+
+
+def account_command(command: Sequence[str], settings: Settings) -> RunReport:
+    """Run `command` in the foreground and return what it used."""
+    clock = SystemClock()
+    host = HostFS(settings.path.procfs, settings.path.sysfs, settings.path.cgroupfs)
+    unit = f"{os.getpid()}-{clock.utc_ns() // NANOSECONDS_PER_SECOND}"
+    cgroup = make_run_cgroup(host, unit)
+    meter = RunMeter(host, cgroup)
+    key = UnitKey("run", unit, f"{unit}@{clock.utc_ns() // NANOSECONDS_PER_SECOND}")
+    energy = _own_energy(settings, host, clock, RunSource(key, meter, os.getuid(), clock.boottime_ns()), key)
+    launch = Launch(command)
+    try:
+        if energy is not None:
+            energy.baseline()
+        begin_ns = time.monotonic_ns()
+        launch.start(cgroup.join)
+        if energy is not None:
+            energy.start()
+        exit_code = launch.wait()
+        wall_seconds = (time.monotonic_ns() - begin_ns) / NANOSECONDS_PER_SECOND
+        use = meter.read()
+        if energy is not None:
+            energy.finish()
+    finally:
+        cgroup.remove()
+    joules = energy.energy_joules() if energy is not None else {}
+    method = energy.method() if energy is not None else None
+    return RunReport(
+        unit=unit,
+        exit_code=exit_code,
+        wall_seconds=wall_seconds,
+        user_seconds=use.user_ns / NANOSECONDS_PER_SECOND,
+        system_seconds=use.system_ns / NANOSECONDS_PER_SECOND,
+        memory_peak_bytes=use.memory_peak_bytes,
+        io_read_bytes=use.io_read_bytes,
+        io_write_bytes=use.io_write_bytes,
+        energy_joules=joules,
+        emissions_grams=emissions_grams(settings, joules),
+        method=method.value if method else None,
+        zone=settings.site.zone,
+    )
+
+
+def emissions_grams(settings: Settings, joules: dict[tuple[Component, Part], float]) -> float | None:
+    """Return grams of CO2e of `joules` used just now; None without a zone, a factor or energy."""
+    zone = settings.site.zone
+    if zone is None or not joules:
+        return None
+    from kwhere.emission_factors.choose import build_chooser
+
+    now = datetime.now(UTC)
+    try:
+        factors = build_chooser(settings.emission_factors, SystemClock()).factors(
+            zone, Span(now - timedelta(hours=1), now)
+        )
+    except KwhereError:
+        return None
+    if not factors:
+        return None
+    return sum(joules.values()) * settings.site.pue_ratio * factors[-1].grams_per_kwh / 3.6e6
+
+
+def _own_energy(settings: Settings, host: HostFS, clock: Clock, source: RunSource, key: UnitKey) -> OwnEnergy | None:
+    """Return a sampler of this one unit; None where not even /proc/stat can be read."""
+    try:
+        stat = StatFile(host)
+        cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
+        context = meter_context(host, cpu)
+        meters = build_meters(context)
+    except (Unavailable, SourceError):
+        return None
+    bank = meter_bank(meters, settings.agent)
+    sampler = Sampler(
+        NodeParts(
+            clock=clock,
+            boot_id=identify(settings.agent, host).boot_id,
+            read_stat=stat.read,
+            cpu=cpu,
+            units=(source,),
+            bank=bank,
+            energy=energy_book(settings.agent, meters, context, bank),
+            weigher=Weigher(context.memory_bytes or 0),
+            sink=NoJournal(),
+            board=TotalsBoard(),
+        ),
+        SlotTiming(slot_ns=FOR_EVER_NS, detail_ns=FOR_EVER_NS),
+    )
+    attach(sampler, StepCounts)
+    return OwnEnergy(sampler, key, settings.agent.interval_seconds)

@@ -1,0 +1,205 @@
+"""The server as a long-running role: database, intake, passes, series, API and pages."""
+
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import structlog
+import uvicorn
+from sqlalchemy import Engine
+
+from kwhere._version import __version__
+from kwhere.access.guard import build_rules
+from kwhere.agent.listen import address_of, open_sockets
+from kwhere.api.app import build_app
+from kwhere.apps.settings import Settings
+from kwhere.core.clock import Clock, SystemClock
+from kwhere.core.errors import ConfigError
+from kwhere.database.choices import choose_zone
+from kwhere.database.engine import open_engine
+from kwhere.database.grid import Grid
+from kwhere.database.maintenance import upgrade
+from kwhere.database.reader import Reader
+from kwhere.emission_factors.static import StaticProvider, shipped_table
+from kwhere.emission_factors.zones import propose_country
+from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
+from kwhere.series.embedded import EmbeddedSeriesStore
+from kwhere.series.prometheus import PrometheusSeriesStore
+from kwhere.series.store import SeriesStore
+from kwhere.server.intake import Intake
+from kwhere.server.page_booker import PageBooker
+from kwhere.server.series_scraper import ScrapeTarget, SeriesScraper
+from kwhere.server.target import Target
+from kwhere.server.targets import Targets
+from kwhere.web.app import build_pages
+
+STOP_SECONDS = 2
+DEFAULT_DATABASE = "kwhere.db"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInputs:
+    """What a server is started with beside its settings."""
+
+    state_dir: Path
+    token: str | None
+    handed_over: Sequence[socket.socket] = ()
+    """Sockets that listen already; without them `server.listen` is opened."""
+    hints: Callable[[], Sequence[Hint]] = tuple
+
+
+def run_server(settings: Settings, inputs: ServerInputs) -> int:
+    """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError, Unavailable at start."""
+    sockets = list(inputs.handed_over) or open_sockets([settings.server.listen])
+    host = str(sockets[0].getsockname()[0])
+    rules = build_rules(host, settings.access, inputs.token)
+    inputs.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    clock = SystemClock()
+    with ExitStack() as stack:
+        engine = open_database(settings, inputs.state_dir)
+        stack.callback(engine.dispose)
+        propose_zone(settings, engine, clock)
+        store = open_series(settings, inputs.state_dir, clock)
+        stack.callback(store.close)
+        targets = Targets(settings.server.targets, clock)
+        booker = PageBooker(engine, Grid(ZoneInfo(settings.site.time_zone)), settings.server.pull_seconds)
+        intake = Intake(engine, booker, clock, settings.server, targets.current, targets.connect)
+        if isinstance(store, EmbeddedSeriesStore):
+            scraper = build_scraper(settings, engine, store, targets, clock)
+            scraper.start()
+            stack.callback(scraper.stop)
+        intake.start()
+        stack.callback(intake.stop)
+        sources = build_sources(settings, engine, store, clock, inputs.hints)
+        app = build_app(sources, rules)
+        app.mount("/", build_pages(sources, settings.pages))
+        serve(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=STOP_SECONDS,
+                lifespan="off",
+            ),
+            sockets,
+        )
+    return 0
+
+
+def serve(config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    """Serve on `sockets` until SIGTERM or SIGINT."""
+    server = uvicorn.Server(config)
+    log.info("server answers", urls=[f"http://{address_of(each)}/" for each in sockets])
+    server.run(sockets=sockets)
+
+
+def open_database(settings: Settings, state_dir: Path) -> Engine:
+    """Return the database, its schema upgraded; SQLite in the state directory where none is named."""
+    database = settings.database
+    if "url" not in database.model_fields_set:
+        database = database.model_copy(update={"url": f"sqlite:///{state_dir / DEFAULT_DATABASE}"})
+    engine = open_engine(database)
+    upgrade(engine)
+    return engine
+
+
+def open_series(settings: Settings, state_dir: Path, clock: Clock) -> SeriesStore:
+    """Return the store of series: a Prometheus where one is named, else the embedded one."""
+    prometheus = settings.series.prometheus
+    if prometheus is not None:
+        return PrometheusSeriesStore(prometheus)
+    embedded = settings.series.embedded
+    return EmbeddedSeriesStore(embedded.directory or state_dir / "series", embedded, clock)
+
+
+def propose_zone(settings: Settings, engine: Engine, clock: Clock) -> None:
+    """Propose the country of the system's time zone where nobody set or chose a zone."""
+    country = propose_country() if settings.site.zone is None else None
+    if country is not None and country in dict(StaticProvider(shipped_table()).zones()):
+        choose_zone(engine, country, now_ns=clock.utc_ns(), by="time zone", proposed=True)
+
+
+def build_scraper(
+    settings: Settings, engine: Engine, store: EmbeddedSeriesStore, targets: Targets, clock: Clock
+) -> SeriesScraper:
+    """Return the scraper of the embedded store, which reads the agents that the intake reads."""
+    nodes = NodeNames(engine)
+    by_url: dict[str, Target] = {}
+
+    def current() -> list[ScrapeTarget]:
+        found = []
+        for target in targets.current():
+            by_url[target.url] = target
+            node = target.node or nodes.of(target)
+            if node is not None:
+                found.append(ScrapeTarget(target.cluster, node, target.url))
+        return found
+
+    return SeriesScraper(
+        store, current, lambda target: targets.connect(by_url[target.url]), clock, settings.series.scrape
+    )
+
+
+class NodeNames:
+    """Which node answers at a target, as the intake learned it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, str] = {}
+
+    def of(self, target: Target) -> str | None:
+        """Return the node's name; None before its first page was taken in."""
+        from kwhere.database.nodes import node_of_target
+
+        if target.key not in self._known:
+            with self._engine.connect() as connection:
+                node = node_of_target(connection, target.key)
+            if node is None:
+                return None
+            self._known[target.key] = node
+        return self._known[target.key]
+
+
+def build_sources(
+    settings: Settings, engine: Engine, store: SeriesStore, clock: Clock, hints: Callable[[], Sequence[Hint]]
+) -> Sources:
+    """Return what API and pages read from."""
+    provider = StaticProvider(shipped_table())
+
+    def choose(zone: str) -> None:
+        if zone not in provider.zones():
+            raise ConfigError(f"zone {zone!r}: no emission factor is known for it")
+        choose_zone(engine, zone, now_ns=clock.utc_ns(), by="page")
+
+    return Sources(
+        account=Reader(engine, clock, settings.site),
+        clock=clock,
+        series=store,
+        time_zone=settings.site.time_zone,
+        choose_zone=choose if settings.site.zone is None else None,
+        zones=[ZoneChoice(zone, name) for zone, name in sorted(provider.zones().items(), key=lambda item: item[1])],
+        hints=hints,
+        settings_in_force=lambda: settings_in_force(settings),
+        version=__version__,
+    )
+
+
+def settings_in_force(settings: Settings) -> list[SettingInForce]:
+    """Return the settings that decide figures, for the Methodology page."""
+    chosen = (
+        ("agent.interval_seconds", settings.agent, "interval_seconds"),
+        ("agent.idle_policy", settings.agent, "idle_policy"),
+        ("site.pue_ratio", settings.site, "pue_ratio"),
+        ("site.time_zone", settings.site, "time_zone"),
+        ("site.zone", settings.site, "zone"),
+    )
+    return [
+        SettingInForce(key, str(getattr(model, name)), type(model).model_fields[name].description or "")
+        for key, model, name in chosen
+    ]

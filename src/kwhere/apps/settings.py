@@ -1,0 +1,28 @@
+"""The whole configuration file: every section of every role, so that one file serves all of them."""
+
+from pydantic import Field
+
+from kwhere.access.settings import AccessSettings
+from kwhere.agent.http_settings import HttpSettings
+from kwhere.apps.agent_settings import AgentConfig
+from kwhere.database.settings import DatabaseSettings, RetentionSettings, SiteSettings
+from kwhere.emission_factors.settings import EmissionFactorSettings
+from kwhere.series.settings import SeriesSettings
+from kwhere.server.settings import ServerSettings
+from kwhere.web.settings import WebSettings
+
+
+class Settings(AgentConfig):
+    """Every section there is. A role reads its own; unknown sections and keys stop the start."""
+
+    web: HttpSettings = Field(default=HttpSettings(), description="The agent's HTTP face.")
+    server: ServerSettings = Field(default=ServerSettings(), description="The server.")
+    database: DatabaseSettings = Field(default=DatabaseSettings(), description="The database.")
+    retention: RetentionSettings = Field(default=RetentionSettings(), description="How long what is kept.")
+    site: SiteSettings = Field(default=SiteSettings(), description="The site: time zone, grid zone, PUE.")
+    emission_factors: EmissionFactorSettings = Field(
+        default=EmissionFactorSettings(), description="Where emission factors come from."
+    )
+    series: SeriesSettings = Field(default=SeriesSettings(), description="The store of series.")
+    access: AccessSettings = Field(default=AccessSettings(), description="Who may see pages and API.")
+    pages: WebSettings = Field(default=WebSettings(), description="The pages.")

@@ -1,0 +1,132 @@
+"""Puts `kwhere up` together: one machine, one process tree, one address."""
+
+import fcntl
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from kwhere.agent.listen import address_of, open_sockets
+from kwhere.apps.settings import Settings
+from kwhere.core.errors import ConfigError
+from kwhere.local.supervisor import Supervisor
+
+CLUSTER = "local"
+DEFAULT_LISTEN = "127.0.0.1:9811"
+FIRST_SLOT_SECONDS = 2.0
+SLOT_SECONDS = 10.0
+PULL_SECONDS = 1.0
+TOKEN_BYTES = 24
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What the command line asks for."""
+
+    state_dir: Path
+    listen: str | None = None
+    """None: the default, or the next free port."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpParts:
+    """The sockets, bound before the roles are forked, and what opens the page."""
+
+    pages: list[socket.socket]
+    agent: list[socket.socket]
+    token: str
+    lock: int
+    """Descriptor that holds the state directory; kept open for as long as we run."""
+
+    @property
+    def url(self) -> str:
+        """Return the address of the pages, without the token."""
+        return f"http://{address_of(self.pages[0])}"
+
+
+def prepare(options: UpOptions, settings: Settings) -> UpParts:
+    """Take the state directory, the ports and a token. Raises ConfigError: taken state, taken explicit port."""
+    state = options.state_dir
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = lock_state(state)
+    pages = open_sockets([options.listen or DEFAULT_LISTEN], next_free_port=options.listen is None)
+    agent = open_sockets(settings.web.listen_addresses, next_free_port=True)
+    token = ensure_access_token(state / "token")
+    parts = UpParts(pages, agent, token, lock)
+    (state / "url").write_text(f"{parts.url}\n")
+    return parts
+
+
+def supervise(options: UpOptions, settings: Settings, parts: UpParts, ready: Callable[[], None]) -> int:
+    """Run agent and server until a signal; return the exit code."""
+    settings = up_settings(settings, options.state_dir, f"http://{address_of(parts.agent[0])}")
+
+    def agent() -> int:
+        from kwhere.apps.agent_role import run_agent
+
+        return run_agent(settings, options.state_dir, handed_over=parts.agent)
+
+    def server() -> int:
+        from kwhere.apps.server_role import ServerInputs, run_server
+
+        return run_server(settings, ServerInputs(options.state_dir, parts.token, parts.pages))
+
+    supervisor = Supervisor({"agent": agent, "server": server})
+    ready()
+    return supervisor.run()
+
+
+def up_settings(settings: Settings, state_dir: Path, agent_url: str) -> Settings:
+    """Return `settings` with what one machine needs: short slots, fast pulls, one target."""
+    tree: dict[str, Any] = settings.model_dump()
+    given = settings.agent.model_fields_set
+    if "slot_seconds" not in given:
+        tree["agent"]["slot_seconds"] = max(SLOT_SECONDS, settings.agent.interval_seconds)
+    if "first_slot_seconds" not in given:
+        tree["agent"]["first_slot_seconds"] = max(FIRST_SLOT_SECONDS, settings.agent.interval_seconds)
+    tree["server"]["pull_seconds"] = PULL_SECONDS
+    tree["server"]["targets"] = (
+        {
+            "name": CLUSTER,
+            "cluster": CLUSTER,
+            "urls": (agent_url,),
+            "client": {"token_file": state_dir / "ledger-token"},
+        },
+    )
+    return Settings.model_validate(tree)
+
+
+def lock_state(state_dir: Path) -> int:
+    """Return a descriptor that holds `state_dir` for one `kwhere up`. Raises ConfigError if another has it."""
+    descriptor = os.open(state_dir / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        url = state_dir / "url"
+        where = f" at {url.read_text().strip()}" if url.is_file() else ""
+        raise ConfigError(f"--state {state_dir}: another `kwhere up` runs{where}") from error
+    return descriptor
+
+
+def ensure_access_token(path: Path) -> str:
+    """Return the token in `path`, a new random one if there is none; only its owner may read the file."""
+    try:
+        text = path.read_text().strip()
+        if text:
+            path.chmod(0o600)
+            return text
+    except FileNotFoundError:
+        pass
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(f"{token}\n")
+    return token

@@ -1,0 +1,27 @@
+"""`kwhere run -- CMD`: like `time`, with joules."""
+
+from pathlib import Path
+
+import click
+
+from kwhere.cli.settings_options import config_option, load_settings
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--json", "as_json", is_flag=True, help="Print the report as the last line of stdout, as JSON")
+@config_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="CMD…")
+def run(as_json: bool, config_file: Path | None, command: tuple[str, ...]) -> int:
+    """Run CMD and print what it used: wall and CPU time, memory, I/O, energy, CO2e.
+
+    CMD's exit code is passed on. The report goes to stderr, or with --json to stdout.
+    """
+    from kwhere.apps.run import account_command
+    from kwhere.local.run_report import to_json, to_text
+
+    report = account_command(command, load_settings(config_file, {}))
+    if as_json:
+        click.echo(to_json(report))
+    else:
+        click.echo(to_text(report), err=True)
+    return report.exit_code
