@@ -72,7 +72,7 @@ def _keep_slots(connection: Connection, booking: Booking, sums: PageSums) -> Non
     bulk.insert(
         connection,
         schema.quarantine,
-        ("epoch", "seq", "node_id", "start_ns", "end_ns", "reason", "line", "recorded_ns"),
+        ("epoch", "seq", "node_id", "start_ns", "end_ns", "reason", "residual_uj", "line", "recorded_ns"),
         [
             (
                 booking.epoch,
@@ -81,6 +81,7 @@ def _keep_slots(connection: Connection, booking: Booking, sums: PageSums) -> Non
                 held.start_ns,
                 held.end_ns,
                 held.reason,
+                held.residual_uj,
                 zlib.compress(held.line, 1),
                 booking.now_ns,
             )

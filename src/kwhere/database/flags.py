@@ -27,3 +27,7 @@ def to_bits(flags: Iterable[Flag]) -> int:
 def from_bits(bits: int) -> frozenset[Flag]:
     """Return the flags of a stored value; bits of later versions are passed over."""
     return frozenset(flag for flag, bit in _BITS.items() if bits & bit)
+
+
+ALL_BITS: tuple[int, ...] = tuple(_BITS.values())
+"""Every bit in use, for merging rows in SQL."""

@@ -13,12 +13,13 @@ from kwhere.energy.emissions import BUCKET_NS
 
 HOUR_NS = 3600 * NANOSECONDS_PER_SECOND
 DAY_NS = 24 * HOUR_NS
+_LAST_NS = 2**63 - 1
 __all__ = ["BUCKET_NS", "DAY_NS", "HOUR_NS", "Grid", "from_ns", "to_ns"]
 
 
 def to_ns(moment: datetime) -> int:
-    """Return UTC nanoseconds of an aware datetime."""
-    return ((moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)) * 1000
+    """Return UTC nanoseconds of an aware datetime; what is after the year 2262 becomes the last that 64 bits hold."""
+    return min(_LAST_NS, ((moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)) * 1000)
 
 
 def from_ns(moment_ns: int) -> datetime:

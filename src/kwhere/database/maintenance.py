@@ -36,7 +36,7 @@ class SchemaState:
 def check(engine: Engine) -> SchemaState:
     """Return the state of a database; finds a newer schema, missing tables and a damaged SQLite file."""
     with engine.connect() as connection:
-        current = _current(connection)
+        current = current_revision(connection)
         problems = [*_newer(current), *_missing(connection, current), *_damage(connection)]
     return SchemaState(current, _head(), tuple(problems))
 
@@ -46,7 +46,7 @@ def upgrade(engine: Engine) -> SchemaState:
     with writing(engine).begin() as connection:
         if connection.dialect.name == POSTGRESQL:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
-        newer = _newer(_current(connection))
+        newer = _newer(current_revision(connection))
         if newer:
             raise ConfigError(f"database.url: {newer[0]}")
         config = _config()
@@ -85,7 +85,8 @@ def _head() -> str:
     return head
 
 
-def _current(connection: Connection) -> str | None:
+def current_revision(connection: Connection) -> str | None:
+    """Return the revision that a database has; None where it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

@@ -362,7 +362,7 @@ class Overview:
     """By power now."""
     methods: tuple[ComponentMethod, ...]
     residual_uj: int
-    """Sum over today's slots of |residual|: 0 where the books balance."""
+    """Sum of |residual| of today's slots, all of which are then in quarantine: 0 where the books balance."""
 
 
 @dataclass(frozen=True, slots=True)

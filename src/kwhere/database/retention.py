@@ -9,11 +9,21 @@ from kwhere.database.grid import DAY_NS, HOUR_NS, Grid
 from kwhere.database.settings import RetentionSettings
 
 _BUCKETS_FROM = "buckets.from_ns"
+_HOURS_FROM = "hours.from_ns"
 
 
 def buckets_from(connection: Connection) -> int:
     """Return the moment (UTC ns) before which 5-minute buckets have been dropped."""
-    held = read_choice(connection, _BUCKETS_FROM)
+    return _mark(connection, _BUCKETS_FROM)
+
+
+def hours_from(connection: Connection) -> int:
+    """Return the moment (UTC ns) before which hours have been dropped."""
+    return _mark(connection, _HOURS_FROM)
+
+
+def _mark(connection: Connection, key: str) -> int:
+    held = read_choice(connection, key)
     return held if isinstance(held, int) else 0
 
 
@@ -24,14 +34,22 @@ def drop_old(engine: Engine, settings: RetentionSettings, grid: Grid, now_ns: in
     """
     dropped = {"slots": _drop_slots(engine, now_ns - settings.slots_hours * HOUR_NS)}
     dropped |= _drop_buckets(engine, grid.hour_start(now_ns - settings.buckets_days * DAY_NS))
-    hours_from = grid.day_start(now_ns - settings.hours_days * DAY_NS)
-    for table in (schema.usage_hour, schema.node_hour, schema.emissions_hour):
-        with writing(engine).begin() as connection:
-            dropped[table.name] = connection.execute(delete(table).where(table.c.start_ns < hours_from)).rowcount
+    dropped |= _drop_hours(engine, grid.day_start(now_ns - settings.hours_days * DAY_NS))
     with writing(engine).begin() as connection:
         old = schema.audit.c.at_ns < now_ns - settings.audit_days * DAY_NS
         dropped["audit"] = connection.execute(delete(schema.audit).where(old)).rowcount
     return dropped
+
+
+def _drop_hours(engine: Engine, before_ns: int) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    with writing(engine).begin() as connection:
+        if before_ns > hours_from(connection):
+            write_choice(connection, _HOURS_FROM, before_ns, before_ns, "retention")
+    for table in (schema.usage_hour, schema.node_hour, schema.emissions_hour):
+        with writing(engine).begin() as connection:
+            counts[table.name] = connection.execute(delete(table).where(table.c.start_ns < before_ns)).rowcount
+    return counts
 
 
 def _drop_slots(engine: Engine, before_ns: int) -> int:

@@ -305,6 +305,7 @@ quarantine = Table(
     Column("start_ns", BigInteger, nullable=False),
     Column("end_ns", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("residual_uj", BigInteger, nullable=False, comment="what it is off balance by, all components"),
     Column("line", LargeBinary, nullable=False),
     Column("recorded_ns", BigInteger, nullable=False),
 )
@@ -318,6 +319,7 @@ factor_sources = Table(
     Column("basis", String(16), nullable=False),
     Column("scope", String(16), nullable=False),
     Column("system", String(16), nullable=False),
+    Column("reporting", Boolean, nullable=False, comment="of the site's provider, or stood in for it"),
     UniqueConstraint("provider", "zone", "basis", "scope", "system"),
 )
 

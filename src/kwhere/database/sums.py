@@ -85,6 +85,8 @@ class HeldBack:
     start_ns: int
     end_ns: int
     reason: str
+    residual_uj: int
+    """What it is off balance by, all components."""
     line: bytes
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND, joules
+from kwhere.core.terms import Component
 from kwhere.ledger.columns import ColumnLine, EntryColumns
 from kwhere.ledger.pages import PageHeader
 from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Slot
@@ -42,7 +43,7 @@ def fault_of(held: ColumnLine, limits: Limits, now_ns: int) -> str | None:
         _power(slot, limits),
         _cpu(slot, entries, limits),
         _size(entries),
-        _closure(slot, entries),
+        _closure(held),
     )
     return "; ".join(reason for reason in checks if reason is not None) or None
 
@@ -84,13 +85,19 @@ def _size(entries: EntryColumns) -> str | None:
     return "a figure beyond reason" if largest > LARGEST_FIGURE else None
 
 
-def _closure(slot: Slot, entries: EntryColumns) -> str | None:
+def residuals(held: ColumnLine) -> dict[Component, int]:
+    """Return, per component that does not close, the control's microjoules less the entries'; {} is balance."""
+    slot, entries = held.line.slot, held.entries
     rest = {control.component: control.energy_uj for control in slot.controls}
     for component, name in _ENERGIES:
         energy_uj = _total(entries.figures[name])
         if energy_uj:
             rest[component] = rest.get(component, 0) - energy_uj
-    open_ends = [f"{component} by {uj} µJ" for component, uj in sorted(rest.items()) if uj]
+    return {component: energy_uj for component, energy_uj in rest.items() if energy_uj}
+
+
+def _closure(held: ColumnLine) -> str | None:
+    open_ends = [f"{component} by {uj} µJ" for component, uj in sorted(residuals(held).items())]
     return f"does not balance: {', '.join(open_ends)}" if open_ends else None
 
 

@@ -21,8 +21,9 @@ from kwhere.database.retention import buckets_from
 from kwhere.database.sums import HeldBack, PageSums
 from kwhere.ledger.columns import ColumnLine, ColumnPage
 from kwhere.ledger.pages import Cursor, PageHeader
+from kwhere.ledger.wire import LARGEST_INTEGER
 from kwhere.server.aggregate import aggregate
-from kwhere.server.checks import Limits, fault_of
+from kwhere.server.checks import Limits, fault_of, residuals
 from kwhere.server.target import Target
 
 CLOCK_TOLERANCE_NS = 2 * NANOSECONDS_PER_SECOND
@@ -124,8 +125,9 @@ class PageBooker:
             if reason is None:
                 good.append(line)
                 continue
-            slot = line.slot
-            sums.held_back.append(HeldBack(slot.seq, slot.start_ns, slot.end_ns, reason, line.line.raw))
+            slot, off_uj = line.slot, sum(map(abs, residuals(line).values()))
+            held = HeldBack(slot.seq, slot.start_ns, slot.end_ns, reason, min(off_uj, LARGEST_INTEGER), line.line.raw)
+            sums.held_back.append(held)
             _log.warning("slot held back", node=received.page.header.node, seq=slot.seq, reason=reason)
         is_off = abs(received.clock_offset_ns or 0) > CLOCK_TOLERANCE_NS
         aggregate(good, sums, frozenset({Flag.CLOCK}) if is_off else frozenset())

@@ -1,0 +1,162 @@
+"""The door to the read side: one short transaction per question. Synchronous; asked from worker threads."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from sqlalchemy import Engine
+
+from kwhere.core.clock import Clock
+from kwhere.core.timespan import Span
+from kwhere.database.choices import read_site_choice
+from kwhere.database.reading import accounts, node_list, one_unit, power, unit_list, usage
+from kwhere.database.reading.factor_list import list_factors
+from kwhere.database.reading.health import health
+from kwhere.database.reading.node_list import AmbiguousNode
+from kwhere.database.reading.overview import overview
+from kwhere.database.reading.paging import BadCursor
+from kwhere.database.reading.site import Moment, zone_of_site
+from kwhere.database.records import (
+    AccountPage,
+    BalanceSlot,
+    BucketPower,
+    ClusterRecord,
+    DatabaseHealth,
+    FactorRecord,
+    NodePage,
+    NodeRecord,
+    NodeState,
+    Overview,
+    PowerPoint,
+    SiteChoice,
+    UnitPage,
+    UnitQuery,
+    UnitRecord,
+    UsageBy,
+    UsageReport,
+)
+from kwhere.database.settings import SiteSettings
+
+__all__ = ["AmbiguousNode", "BadCursor", "Reader"]
+
+T = TypeVar("T")
+_WHOLE = 1000
+
+
+class Reader:
+    """Reads of one account. Thread-safe."""
+
+    def __init__(self, engine: Engine, clock: Clock, site: SiteSettings) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._site = site
+
+    def _ask(self, question: Callable[[Moment], T]) -> T:
+        with self._engine.connect() as connection:
+            return question(Moment(connection, self._clock.utc_ns(), self._site))
+
+    def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
+        """Return the first screen in figures, with the `top` units by power now."""
+        return self._ask(lambda moment: overview(moment, top, cluster))
+
+    def units(self, query: UnitQuery) -> UnitPage:
+        """Return one page of units. Raises BadCursor for a cursor that is not ours."""
+        return self._ask(lambda moment: unit_list.list_units(moment, query))
+
+    def iterate_units(self, query: UnitQuery) -> Iterator[UnitRecord]:
+        """Yield every unit of `query`, pages inside."""
+        query = replace(query, limit=_WHOLE)
+        while True:
+            page = self.units(query)
+            yield from page.items
+            if page.next is None:
+                return
+            query = replace(query, after=page.next)
+
+    def unit(
+        self, cluster: str, manager: str, unit: str, run: str | None = None, node: str | None = None
+    ) -> UnitRecord:
+        """Return a unit's run, the newest where none is named. Raises NotFound."""
+        return self._ask(lambda moment: one_unit.find_unit(moment, cluster, manager, unit, run, node))
+
+    def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> tuple[UnitRecord, ...]:
+        """Return the newest runs of a unit, newest first."""
+        return self._ask(lambda moment: one_unit.earlier_runs(moment, cluster, manager, unit, limit))
+
+    def unit_power(
+        self, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
+    ) -> tuple[BucketPower, ...]:
+        """Return a run's energy in buckets, in time order. Raises NotFound."""
+        return self._ask(lambda moment: one_unit.unit_power(moment, cluster, manager, unit, run, span, node))
+
+    def usage(
+        self,
+        by: UsageBy,
+        span: Span,
+        cluster: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        manager: str | None = None,
+        node: str | None = None,
+    ) -> UsageReport:
+        """Return sums within `span`."""
+        narrowed = usage.UsageFilter(cluster, user, project, manager, node)
+        return self._ask(lambda moment: usage.usage_report(moment, by, span, narrowed))
+
+    def clusters(self) -> tuple[ClusterRecord, ...]:
+        """Return every cluster."""
+        return self._ask(accounts.list_clusters)
+
+    def users(
+        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
+    ) -> AccountPage:
+        """Return users with their lifetime totals. Raises BadCursor."""
+        return self._ask(lambda moment: accounts.list_users(moment, cluster, name, after, limit))
+
+    def projects(
+        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
+    ) -> AccountPage:
+        """Return projects with their lifetime totals. Raises BadCursor."""
+        return self._ask(lambda moment: accounts.list_projects(moment, cluster, name, after, limit))
+
+    def nodes(
+        self,
+        cluster: str | None = None,
+        state: NodeState | None = None,
+        after: str | None = None,
+        limit: int = 500,
+    ) -> NodePage:
+        """Return one page of nodes. Raises BadCursor."""
+        return self._ask(lambda moment: node_list.list_nodes(moment, cluster, state, after, limit))
+
+    def node(self, node: str, cluster: str | None = None) -> NodeRecord:
+        """Return a node. Raises NotFound, AmbiguousNode where several clusters have one of that name."""
+        return self._ask(lambda moment: node_list.find_node(moment, node, cluster))
+
+    def balance(self, cluster: str, node: str, span: Span, limit: int = 1000) -> tuple[BalanceSlot, ...]:
+        """Return the newest slots' balance within `span`, in time order. Raises NotFound."""
+        return self._ask(lambda moment: power.balance_slots(moment, cluster, node, span, limit))
+
+    def power(
+        self, span: Span, step_seconds: float, cluster: str | None = None, node: str | None = None
+    ) -> tuple[PowerPoint, ...]:
+        """Return energy by component and part in buckets, of one node or all."""
+        return self._ask(lambda moment: power.power_points(moment, span, step_seconds, cluster, node))
+
+    def emission_factors(self, span: Span | None = None) -> tuple[FactorRecord, ...]:
+        """Return the factors within `span`; None: those in force now."""
+        return self._ask(lambda moment: list_factors(moment, span))
+
+    def health(self) -> DatabaseHealth:
+        """Return whether the account is in order."""
+        return self._ask(health)
+
+    def site_choice(self) -> SiteChoice:
+        """Return the zone in force: chosen on the page, else set, else proposed."""
+        return self._ask(_site_choice)
+
+
+def _site_choice(moment: Moment) -> SiteChoice:
+    held = read_site_choice(moment.connection)
+    zone = zone_of_site(moment.connection, moment.site)
+    return SiteChoice(zone=zone, zone_proposed=held.zone_proposed and moment.site.zone is None)

@@ -1,0 +1,1 @@
+"""The read side: one module per question; `kwhere.database.reader` is the door."""

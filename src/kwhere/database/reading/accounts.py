@@ -1,0 +1,118 @@
+"""Users, projects and clusters."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Table, case, func, select, tuple_
+
+from kwhere.database import schema
+from kwhere.database.grid import from_ns
+from kwhere.database.reading.figures import shares
+from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
+from kwhere.database.reading.paging import decode_cursor, encode_cursor
+from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources, zones_by_cluster
+from kwhere.database.records import AccountPage, AccountRecord, ClusterRecord, NodeState
+
+MOST = 1000
+_units, _totals, _clusters = schema.units.c, schema.unit_totals.c, schema.clusters.c
+
+
+def list_users(moment: Moment, cluster: str | None, name: str | None, after: str | None, limit: int) -> AccountPage:
+    """Return one page of users by cluster and name."""
+    return _list(moment, schema.users, "user_id", cluster, name, after, limit)
+
+
+def list_projects(moment: Moment, cluster: str | None, name: str | None, after: str | None, limit: int) -> AccountPage:
+    """Return one page of projects by cluster and name."""
+    return _list(moment, schema.projects, "project_id", cluster, name, after, limit)
+
+
+def _list(
+    moment: Moment, table: Table, owner: str, cluster: str | None, name: str | None, after: str | None, limit: int
+) -> AccountPage:
+    limit = max(1, min(limit, MOST))
+    query = (
+        select(table.c.id, _clusters.name.label("cluster"), table.c.name, table.c.last_seen_ns)
+        .join(schema.clusters, _clusters.id == table.c.cluster_id)
+        .order_by(_clusters.name, table.c.name)
+        .limit(limit + 1)
+    )
+    if cluster is not None:
+        query = query.where(_clusters.name == cluster)
+    if name is not None:
+        query = query.where(table.c.name == name)
+    if after is not None:
+        query = query.where(tuple_(_clusters.name, table.c.name) > tuple_(*decode_cursor(after, (str, str))))
+    rows = moment.connection.execute(query).all()
+    sums = _sums(moment, owner, [row.id for row in rows[:limit]])
+    items = tuple(_record(row, sums.get(row.id)) for row in rows[:limit])
+    more = len(rows) > limit
+    return AccountPage(items, encode_cursor([items[-1].cluster, items[-1].name]) if more else None)
+
+
+def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
+    column = _units[owner]
+    grams = schema.unit_emissions
+    reported = (
+        select(grams.c.unit_id, func.sum(grams.c.grams).label("grams"))
+        .where(grams.c.source_id.in_(sorted(reporting_sources(moment.connection))))
+        .group_by(grams.c.unit_id)
+        .subquery()
+    )
+    query = (
+        select(
+            column,
+            func.count().label("units"),
+            func.sum(case((_units.ended_ns.is_(None), 1), else_=0)).label("running"),
+            func.sum(_totals.energy_uj).label("energy_uj"),
+            func.sum(reported.c.grams).label("grams"),
+        )
+        .select_from(schema.units)
+        .join(schema.unit_totals, _totals.unit_id == _units.id)
+        .outerjoin(reported, reported.c.unit_id == _units.id)
+        .where(column.in_(list(ids)))
+        .group_by(column)
+    )
+    return {row[0]: row for row in moment.connection.execute(query)}
+
+
+def _record(row: Any, sums: Any) -> AccountRecord:
+    return AccountRecord(
+        cluster=row.cluster,
+        name=row.name,
+        units=0 if sums is None else sums.units,
+        units_running=0 if sums is None else int(sums.running),
+        energy_total_uj=0 if sums is None else int(sums.energy_uj),
+        emissions_grams=None if sums is None else sums.grams,
+        last_seen_at=from_ns(row.last_seen_ns),
+    )
+
+
+def list_clusters(moment: Moment) -> tuple[ClusterRecord, ...]:
+    """Return all clusters by name."""
+    nodes = schema.nodes
+    zones = zones_by_cluster(moment.connection, moment.site)
+    left_out = left_out_nodes(moment.connection)
+    live = select(_units.cluster_id, func.count()).where(_units.ended_ns.is_(None)).group_by(_units.cluster_id)
+    running: dict[int, int] = {row[0]: row[1] for row in moment.connection.execute(live)}
+    states: dict[int, Counter[NodeState]] = {}
+    power: dict[int, float] = {}
+    for row in moment.connection.execute(select(*NODE_COLUMNS, nodes.c.newest_slot_ns)):
+        state = state_of_row(row, moment.now_ns)
+        states.setdefault(row.cluster_id, Counter())[state] += 1
+        if state is NodeState.UP and row.newest_slot_ns and row.id not in left_out:
+            energy_uj = sum(part.total_uj for part in shares(row._mapping).values())
+            power[row.cluster_id] = power.get(row.cluster_id, 0.0) + energy_uj * 1e9 / row.newest_slot_ns
+    rows = moment.connection.execute(select(_clusters.id, _clusters.name).order_by(_clusters.name))
+    return tuple(
+        ClusterRecord(
+            cluster=row.name,
+            nodes=sum(states.get(row.id, Counter()).values()),
+            nodes_by_state=dict(states.get(row.id, Counter())),
+            units_running=running.get(row.id, 0),
+            power_uw=int(power[row.id]) if row.id in power else None,
+            zone=zones.get(row.id),
+        )
+        for row in rows
+    )

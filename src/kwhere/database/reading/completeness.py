@@ -1,0 +1,98 @@
+"""How much of the expected node time is accounted, and how much of the energy is measured."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Double, Table, cast, func, select
+
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
+from kwhere.database.node_states import NodeTimes, state_of
+from kwhere.database.reading.figures import balance_total
+from kwhere.database.reading.site import Moment, left_out_nodes
+from kwhere.database.records import NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Ratios 0..1; None where nothing was expected, or nothing used."""
+
+    completeness_ratio: float | None
+    measured_ratio: float | None
+    accounted_seconds: float
+
+
+def coverage(moment: Moment, table: Table, span: Span, node_ids: Collection[int] | None = None) -> dict[int, Coverage]:
+    """Return the coverage of each node that was expected within `span`, by id; `table` is one of the node tables."""
+    figures = table.c
+    query = (
+        select(
+            figures.node_id,
+            func.sum(cast(figures.accounted_ns, Double)),
+            func.sum(cast(figures.measured_uj, Double)),
+            func.sum(cast(balance_total(table), Double)),
+        )
+        .where(figures.start_ns >= to_ns(span.start), figures.start_ns < to_ns(span.end))
+        .group_by(figures.node_id)
+    )
+    if node_ids is not None:
+        query = query.where(figures.node_id.in_(sorted(node_ids)))
+    found = {row[0]: row[1:] for row in moment.connection.execute(query)}
+    result: dict[int, Coverage] = {}
+    for node_id, times in _times(moment, node_ids).items():
+        expected_ns = _expected(times, span, moment)
+        accounted, measured, energy = found.get(node_id, (0.0, 0.0, 0.0))
+        if expected_ns or accounted:
+            result[node_id] = Coverage(
+                min(1.0, accounted / expected_ns) if expected_ns else None,
+                measured / energy if energy else None,
+                accounted / 1e9,
+            )
+    return result
+
+
+def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] | None = None) -> Coverage:
+    """Return the coverage of all nodes together, or of those of `node_ids`."""
+    left_out = left_out_nodes(moment.connection)
+    times = {node_id: t for node_id, t in _times(moment, node_ids).items() if node_id not in left_out}
+    figures = table.c
+    query = select(
+        func.sum(cast(figures.accounted_ns, Double)),
+        func.sum(cast(figures.measured_uj, Double)),
+        func.sum(cast(balance_total(table), Double)),
+    ).where(figures.start_ns >= to_ns(span.start), figures.start_ns < to_ns(span.end))
+    if node_ids is not None or left_out:
+        query = query.where(figures.node_id.in_(sorted(times)))
+    accounted, measured, energy = (value or 0.0 for value in moment.connection.execute(query).one())
+    expected_ns = sum(_expected(t, span, moment) for t in times.values())
+    return Coverage(
+        min(1.0, accounted / expected_ns) if expected_ns else None,
+        measured / energy if energy else None,
+        accounted / 1e9,
+    )
+
+
+def aligned(span: Span) -> Span:
+    """Return `span` widened to whole 5-minute buckets."""
+    start_ns = to_ns(span.start) // BUCKET_NS * BUCKET_NS
+    end_ns = -(-to_ns(span.end) // BUCKET_NS) * BUCKET_NS
+    return Span(from_ns(start_ns), from_ns(end_ns))
+
+
+def _times(moment: Moment, node_ids: Collection[int] | None) -> dict[int, NodeTimes]:
+    nodes = schema.nodes.c
+    query = select(nodes.id, *(nodes[name] for name in NodeTimes._fields))
+    if node_ids is not None:
+        query = query.where(nodes.id.in_(sorted(node_ids)))
+    return {row[0]: NodeTimes(*row[1:]) for row in moment.connection.execute(query)}
+
+
+def _expected(times: NodeTimes, span: Span, moment: Moment) -> int:
+    """A node that is up is expected up to its newest slot: what it has not closed yet is not missing."""
+    if times.first_start_ns is None:
+        return 0
+    is_up = state_of(times, moment.now_ns) is NodeState.UP
+    known_ns = times.newest_end_ns if is_up and times.newest_end_ns is not None else moment.now_ns
+    end_ns = min(to_ns(span.end), known_ns, times.retired_ns or known_ns)
+    return max(0, end_ns - max(to_ns(span.start), times.first_start_ns))

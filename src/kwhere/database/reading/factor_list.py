@@ -1,0 +1,40 @@
+"""Emission factors as they are kept."""
+
+from sqlalchemy import select
+
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.grid import from_ns, to_ns
+from kwhere.database.reading.site import Moment, reporting_sources
+from kwhere.database.records import FactorRecord
+
+_factors, _sources = schema.factors.c, schema.factor_sources.c
+
+
+def list_factors(moment: Moment, span: Span | None) -> tuple[FactorRecord, ...]:
+    """Return factors that touch `span` (None: those in force now) by source and time, each as last published."""
+    start_ns = moment.now_ns if span is None else to_ns(span.start)
+    end_ns = moment.now_ns + 1 if span is None else to_ns(span.end)
+    query = (
+        select(*_sources, *(column for column in _factors if column.name not in ("id", "source_id")))
+        .join(schema.factor_sources, _sources.id == _factors.source_id)
+        .where(_factors.start_ns < end_ns, _factors.end_ns > start_ns)
+        .order_by(_sources.id, _factors.start_ns, _factors.end_ns, _factors.published_ns)
+    )
+    reporting = reporting_sources(moment.connection)
+    newest: dict[tuple[int, int, int], FactorRecord] = {}
+    for row in moment.connection.execute(query):
+        newest[row.id, row.start_ns, row.end_ns] = FactorRecord(
+            provider=row.provider,
+            zone=row.zone,
+            basis=row.basis,
+            scope=row.scope,
+            system=row.system,
+            quality=row.quality,
+            span=Span(from_ns(row.start_ns), from_ns(row.end_ns)),
+            grams_per_kwh=row.grams_per_kwh,
+            published_at=from_ns(row.published_ns),
+            source=row.source,
+            reporting=row.id in reporting,
+        )
+    return tuple(newest.values())

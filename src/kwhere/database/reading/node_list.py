@@ -1,0 +1,153 @@
+"""Nodes: state, freshness, completeness."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import func, select, tuple_
+
+from kwhere.core.errors import KwhereError, NotFound
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.grid import DAY_NS, from_ns
+from kwhere.database.node_states import NodeTimes, state_of
+from kwhere.database.reading.completeness import Coverage, aligned, coverage
+from kwhere.database.reading.figures import methods, shares
+from kwhere.database.reading.paging import decode_cursor, encode_cursor
+from kwhere.database.reading.site import Moment
+from kwhere.database.records import NodePage, NodeRecord, NodeState
+
+MOST = 1000
+_nodes, _clusters = schema.nodes.c, schema.clusters.c
+NODE_COLUMNS = (*schema.nodes.columns,)
+
+
+class AmbiguousNode(KwhereError):  # noqa: N818 - names the thing
+    """Several clusters have a node of that name; `clusters` are theirs."""
+
+    def __init__(self, node: str, clusters: Sequence[str]) -> None:
+        super().__init__(f"node {node} is in several clusters: {', '.join(clusters)}; say which")
+        self.clusters = tuple(clusters)
+
+
+def state_of_row(row: Any, now_ns: int) -> NodeState:
+    """Return the state of a row of `NODE_COLUMNS`."""
+    return state_of(NodeTimes(*(getattr(row, name) for name in NodeTimes._fields)), now_ns)
+
+
+def list_nodes(moment: Moment, cluster: str | None, state: NodeState | None, after: str | None, limit: int) -> NodePage:
+    """Return one page of nodes by cluster and name; a state is looked for within as many pages as it takes."""
+    limit = max(1, min(limit, MOST))
+    query = (
+        select(*NODE_COLUMNS, _clusters.name.label("cluster"))
+        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
+        .order_by(_clusters.name, _nodes.name)
+    )
+    if cluster is not None:
+        query = query.where(_clusters.name == cluster)
+    if after is not None:
+        query = query.where(tuple_(_clusters.name, _nodes.name) > tuple_(*decode_cursor(after, (str, str))))
+    if state is None:
+        query = query.limit(limit + 1)
+    rows = [
+        row for row in moment.connection.execute(query) if state is None or state_of_row(row, moment.now_ns) is state
+    ]
+    shown = rows[:limit]
+    more = encode_cursor([shown[-1].cluster, shown[-1].name]) if len(rows) > limit else None
+    return NodePage(tuple(_records(moment, shown)), more)
+
+
+def find_node(moment: Moment, node: str, cluster: str | None) -> NodeRecord:
+    """Return one node. Raises NotFound, or AmbiguousNode where `cluster` is needed."""
+    query = (
+        select(*NODE_COLUMNS, _clusters.name.label("cluster"))
+        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
+        .where(_nodes.name == node)
+        .order_by(_clusters.name)
+    )
+    if cluster is not None:
+        query = query.where(_clusters.name == cluster)
+    rows = moment.connection.execute(query).all()
+    if not rows:
+        raise NotFound(f"node {node}: none" + (f" in cluster {cluster}" if cluster else ""))
+    if len(rows) > 1:
+        raise AmbiguousNode(node, [row.cluster for row in rows])
+    return _records(moment, rows)[0]
+
+
+def node_id(moment: Moment, cluster: str, node: str) -> int:
+    """Return the id of a node. Raises NotFound."""
+    query = (
+        select(_nodes.id)
+        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
+        .where(_nodes.name == node, _clusters.name == cluster)
+    )
+    found: int | None = moment.connection.execute(query).scalar_one_or_none()
+    if found is None:
+        raise NotFound(f"node {node}: none in cluster {cluster}")
+    return found
+
+
+def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
+    ids = [row.id for row in rows]
+    day = aligned(Span(from_ns(moment.now_ns - DAY_NS), from_ns(moment.now_ns)))
+    covered = coverage(moment, schema.node_5m, day, ids)
+    running = _counts(moment, schema.unit_runs, ids, schema.unit_runs.c.ended_ns.is_(None), kind="unit")
+    lost, held = _counts(moment, schema.lost, ids), _counts(moment, schema.quarantine, ids)
+    stopped = _stopped(moment, ids)
+    return [
+        replace(
+            _record(moment, row, covered.get(row.id)),
+            units_running=running.get(row.id, 0),
+            stopped=stopped.get(row.id),
+            lost_records=lost.get(row.id, 0),
+            quarantined_slots=held.get(row.id, 0),
+        )
+        for row in rows
+    ]
+
+
+def _counts(
+    moment: Moment, table: Any, ids: Sequence[int], *conditions: Any, kind: str | None = None
+) -> dict[int, int]:
+    query = select(table.c.node_id, func.count()).where(table.c.node_id.in_(list(ids)), *conditions)
+    if kind is not None:
+        query = query.where(table.c.kind == kind)
+    return dict(moment.connection.execute(query.group_by(table.c.node_id)).tuples().all())
+
+
+def _stopped(moment: Moment, ids: Sequence[int]) -> Mapping[int, str]:
+    cursors = schema.cursors.c
+    query = select(cursors.node_id, cursors.stopped).where(cursors.node_id.in_(list(ids)), cursors.stopped.is_not(None))
+    return {row.node_id: row.stopped for row in moment.connection.execute(query)}
+
+
+def _record(moment: Moment, row: Any, covered: Coverage | None) -> NodeRecord:
+    state = state_of_row(row, moment.now_ns)
+    parts = shares(row._mapping)
+    energy_uj = sum(part.total_uj for part in parts.values())
+    has_power = state is NodeState.UP and bool(parts) and bool(row.newest_slot_ns)
+    newest_ns, offset_ns = row.newest_end_ns, row.clock_offset_ns
+    return NodeRecord(
+        cluster=row.cluster,
+        node=row.name,
+        state=state,
+        power_uw=energy_uj * 1_000_000_000 // row.newest_slot_ns if has_power else None,
+        completeness_ratio=covered.completeness_ratio if covered else None,
+        lag_seconds=None if newest_ns is None else (moment.now_ns - newest_ns) / 1e9,
+        newest_slot_at=None if newest_ns is None else from_ns(newest_ns),
+        first_slot_at=None if row.first_start_ns is None else from_ns(row.first_start_ns),
+        last_pull_at=None if row.pull_ns is None else from_ns(row.pull_ns),
+        last_error=row.error,
+        stopped=None,
+        clock_offset_seconds=None if offset_ns is None else offset_ns / 1e9,
+        cpus=row.cpus,
+        version=row.version,
+        idle_policy=row.idle_policy,
+        parent=row.parent,
+        units_running=0,
+        methods=methods(row.methods),
+        measured_ratio=covered.measured_ratio if covered else None,
+        lost_records=0,
+        quarantined_slots=0,
+    )

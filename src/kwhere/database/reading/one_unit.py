@@ -1,0 +1,95 @@
+"""One unit: its record, its earlier runs, its power over time."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, func, select
+
+from kwhere.core.errors import NotFound
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.grid import from_ns
+from kwhere.database.reading.figures import energies, sums, total_uj, whole
+from kwhere.database.reading.site import Moment
+from kwhere.database.reading.unit_records import UNIT_COLUMNS, records_of, unit_join
+from kwhere.database.reading.usage_tables import bucket_ns_of, tables_for
+from kwhere.database.records import BucketPower, UnitRecord
+from kwhere.database.schema import SUM_COLUMNS
+
+_units = schema.units.c
+
+
+def find_unit(
+    moment: Moment, cluster: str, manager: str, unit: str, run: str | None = None, node: str | None = None
+) -> UnitRecord:
+    """Return a unit's record; without `run` that of its newest. Raises NotFound."""
+    rows = _rows(moment, _wanted(cluster, manager, unit, run, node), 1)
+    if not rows:
+        shown = f"{manager} unit {unit}" + (f", run {run}" if run else "")
+        raise NotFound(f"{shown}: none in cluster {cluster}")
+    return records_of(moment, [rows[0]._mapping])[0]
+
+
+def earlier_runs(moment: Moment, cluster: str, manager: str, unit: str, limit: int) -> tuple[UnitRecord, ...]:
+    """Return records of all runs of a unit, newest first."""
+    rows = _rows(moment, _wanted(cluster, manager, unit, None, None), limit)
+    return tuple(records_of(moment, [row._mapping for row in rows]))
+
+
+def _wanted(cluster: str, manager: str, unit: str, run: str | None, node: str | None) -> list[ColumnElement[bool]]:
+    found = [schema.clusters.c.name == cluster, _units.manager == manager, _units.unit == unit]
+    if run is not None:
+        found.append(_units.run == run)
+    if node is not None:
+        runs, nodes = schema.unit_runs.c, schema.nodes.c
+        on_node = (
+            select(runs.unit_id)
+            .join(schema.nodes, nodes.id == runs.node_id)
+            .where(nodes.name == node, runs.unit_id.is_not(None), runs.unit == unit)
+        )
+        found.append(_units.id.in_(on_node))
+    return found
+
+
+def _rows(moment: Moment, wanted: list[ColumnElement[bool]], limit: int) -> list[Row[Any]]:
+    query: Select[Any] = select(*UNIT_COLUMNS).select_from(unit_join()).where(*wanted)
+    newest = query.order_by(_units.started_ns.desc(), _units.id.desc()).limit(limit)
+    return list(moment.connection.execute(newest))
+
+
+def unit_power(
+    moment: Moment, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
+) -> tuple[BucketPower, ...]:
+    """Return the unit's energy per bucket over all its nodes, in time order. Raises NotFound."""
+    rows = _rows(moment, _wanted(cluster, manager, unit, run, node), 1)
+    if not rows:
+        raise NotFound(f"{manager} unit {unit}, run {run}: none in cluster {cluster}")
+    tables = tables_for(moment, span)
+    usage, runs = tables.usage, schema.unit_runs.c
+    run_ids = select(runs.id).where(runs.unit_id == rows[0].id)
+    query = (
+        select(usage.c.start_ns, *sums(usage, SUM_COLUMNS))
+        .where(usage.c.unit_run_id.in_(run_ids), usage.c.start_ns >= tables.start_ns, usage.c.start_ns < tables.end_ns)
+        .group_by(usage.c.start_ns)
+        .order_by(usage.c.start_ns)
+    )
+    width_ns = bucket_ns_of(usage)
+    return tuple(_bucket(row, width_ns) for row in moment.connection.execute(query))
+
+
+def _bucket(row: Row[Any], width_ns: int) -> BucketPower:
+    figures = row._mapping
+    energy = energies(figures)
+    user, system = whole(figures["cpu_user_ns"]), whole(figures["cpu_system_ns"])
+    return BucketPower(
+        span=Span(from_ns(row.start_ns), from_ns(row.start_ns + width_ns)),
+        energy_uj=energy,
+        energy_total_uj=total_uj(energy),
+        cpu_ns=None if user is None and system is None else (user or 0) + (system or 0),
+        cpu_allocated_ns=whole(figures["cpu_allocated_ns"]),
+    )
+
+
+def newest_end(moment: Moment) -> int | None:
+    """Return the end of the newest slot of all nodes, UTC ns."""
+    found: int | None = moment.connection.execute(select(func.max(schema.nodes.c.newest_end_ns))).scalar_one()
+    return found

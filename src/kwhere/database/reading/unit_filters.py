@@ -1,0 +1,111 @@
+"""Which units a list shows, and by which index they are best found."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+
+from kwhere.database import schema
+from kwhere.database.grid import to_ns
+from kwhere.database.records import UnitQuery
+
+FEW = 10_000
+"""So many units are sorted faster than a long index is walked for them."""
+_units = schema.units.c
+_ESCAPE = "\\"
+
+
+def cluster_ids(connection: Connection, name: str | None) -> list[int]:
+    """Return the id of the cluster of that name, or those of all."""
+    clusters = schema.clusters.c
+    query = select(clusters.id).order_by(clusters.id)
+    return list(connection.execute(query if name is None else query.where(clusters.name == name)).scalars())
+
+
+def conditions(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]]:
+    """Return what each unit of the list fulfils."""
+    found = [*_plain(connection, query), *_owners(connection, query)]
+    if query.node is not None:
+        found.append(_units.id.in_(_on_node(connection, query)))
+    if query.span is not None:
+        found.append(_units.started_ns < to_ns(query.span.end))
+        found.append(or_(_units.ended_ns.is_(None), _units.ended_ns > to_ns(query.span.start)))
+    return found
+
+
+def _plain(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if query.cluster is not None:
+        found.append(_units.cluster_id.in_(cluster_ids(connection, query.cluster)))
+    if query.manager is not None:
+        found.append(_units.manager == query.manager)
+    if query.state is not None:
+        found.append(_state(query.state))
+    if query.q:
+        found.append(_units.search.like(f"%{_escaped(query.q.lower())}%", escape=_ESCAPE))
+    return found
+
+
+def _state(state: str) -> ColumnElement[bool]:
+    if state == "running":
+        return _units.ended_ns.is_(None)
+    if state == "ended":
+        return _units.ended_ns.is_not(None)
+    return _units.state == state
+
+
+def _escaped(words: str) -> str:
+    return words.replace(_ESCAPE, _ESCAPE * 2).replace("%", f"{_ESCAPE}%").replace("_", f"{_ESCAPE}_")
+
+
+def _owners(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]]:
+    return [
+        column.in_(_account_ids(connection, table, query.cluster, name))
+        for column, table, name in (
+            (_units.user_id, schema.users, query.user),
+            (_units.project_id, schema.projects, query.project),
+        )
+        if name is not None
+    ]
+
+
+def _account_ids(connection: Connection, table: Any, cluster: str | None, name: str) -> list[int]:
+    wanted = select(table.c.id).where(table.c.cluster_id.in_(cluster_ids(connection, cluster)), table.c.name == name)
+    return list(connection.execute(wanted).scalars())
+
+
+def _on_node(connection: Connection, query: UnitQuery) -> Select[tuple[int]]:
+    nodes, runs = schema.nodes.c, schema.unit_runs.c
+    node_ids = connection.execute(
+        select(nodes.id).where(nodes.name == query.node, nodes.cluster_id.in_(cluster_ids(connection, query.cluster)))
+    ).scalars()
+    wanted = select(runs.unit_id).where(runs.node_id.in_(list(node_ids)), runs.unit_id.is_not(None))
+    return wanted.where(runs.ended_ns.is_(None)) if query.state == "running" else wanted
+
+
+def candidates(connection: Connection, query: UnitQuery) -> Select[tuple[int]] | None:
+    """Return the ids that the narrowest of the indexes holds, where they are few; None: walk the order of the sort."""
+    counted = [(_count(connection, ids), ids) for ids in _narrowings(connection, query)]
+    few = [(count, at) for at, (count, _) in enumerate(counted) if count <= FEW]
+    return counted[min(few)[1]][1] if few else None
+
+
+def _count(connection: Connection, ids: Select[tuple[int]]) -> int:
+    bounded = ids.limit(FEW + 1).subquery()
+    return int(connection.execute(select(func.count()).select_from(bounded)).scalar_one())
+
+
+def _narrowings(connection: Connection, query: UnitQuery) -> Sequence[Select[tuple[int]]]:
+    ids = select(_units.id)
+    found = [ids.where(condition) for condition in _owners(connection, query)]
+    if query.state == "running":
+        found.append(ids.where(_units.ended_ns.is_(None)))
+    if query.node is not None:
+        found.append(_on_node(connection, query))
+    if query.span is not None:
+        start_ns = to_ns(query.span.start)
+        found.append(ids.where(or_(_units.ended_ns.is_(None), _units.ended_ns > start_ns)))
+    if query.manager is not None:
+        clusters = cluster_ids(connection, query.cluster)
+        found.append(ids.where(_units.cluster_id.in_(clusters), _units.manager == query.manager))
+    return found

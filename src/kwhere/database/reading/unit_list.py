@@ -1,0 +1,132 @@
+"""Lists of units: sorted by a stored figure, paged by it and the id."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, or_, select
+
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.grid import DAY_NS, from_ns
+from kwhere.database.reading.completeness import aligned, overall
+from kwhere.database.reading.figures import Row
+from kwhere.database.reading.paging import BadCursor, decode_cursor, encode_cursor
+from kwhere.database.reading.site import Moment
+from kwhere.database.reading.unit_filters import candidates, cluster_ids, conditions
+from kwhere.database.reading.unit_records import UNIT_COLUMNS, records_of, unit_join
+from kwhere.database.reading.usage_tables import node_table_for
+from kwhere.database.records import UnitPage, UnitQuery, UnitSort
+
+MOST = 1000
+_units, _totals = schema.units.c, schema.unit_totals.c
+_SORTS: dict[UnitSort, ColumnElement[Any]] = {
+    UnitSort.ENERGY_JOULES: _totals.energy_uj,
+    UnitSort.POWER_WATTS: _totals.power_uw,
+    UnitSort.CPU_SECONDS: _totals.cpu_ns,
+    UnitSort.GPU_BUSY_SECONDS: _totals.gpu_busy_ns,
+    UnitSort.STARTED_AT: _units.started_ns,
+    UnitSort.ENDED_AT: _units.ended_ns,
+}
+_OF_UNITS = frozenset({UnitSort.STARTED_AT, UnitSort.ENDED_AT})
+_NULLABLE = frozenset({UnitSort.GPU_BUSY_SECONDS, UnitSort.ENDED_AT})
+"""Units without such a figure stand at the end, either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Behind which unit a page begins; `value` is None among those without the figure."""
+
+    value: int | None
+    unit_id: int
+
+
+def list_units(moment: Moment, query: UnitQuery) -> UnitPage:
+    """Return one page. Raises BadCursor."""
+    limit = max(1, min(query.limit, MOST))
+    rows = _rows(moment, query, limit + 1)
+    items = records_of(moment, rows[:limit])
+    last = rows[limit - 1] if len(rows) > limit else None
+    after = None if last is None else encode_cursor([query.sort.value, int(query.descending), last["sort"], last["id"]])
+    return UnitPage(tuple(items), after, query.span, _completeness(moment, query))
+
+
+def _completeness(moment: Moment, query: UnitQuery) -> float | None:
+    span = query.span or Span(from_ns(moment.now_ns - DAY_NS), from_ns(moment.now_ns))
+    nodes = schema.nodes.c
+    node_ids: list[int] | None = None
+    if query.cluster is not None or query.node is not None:
+        wanted = select(nodes.id).where(nodes.cluster_id.in_(cluster_ids(moment.connection, query.cluster)))
+        wanted = wanted if query.node is None else wanted.where(nodes.name == query.node)
+        node_ids = list(moment.connection.execute(wanted).scalars())
+    return overall(moment, node_table_for(moment, span), aligned(span), node_ids).completeness_ratio
+
+
+def _rows(moment: Moment, query: UnitQuery, limit: int) -> list[Row]:
+    place, listing = _place(query), _listing(moment, query)
+    rows: list[Row] = []
+    if place is None or place.value is not None:
+        rows = _take(moment, listing.known(place), limit)
+        place = None
+    if query.sort in _NULLABLE and len(rows) < limit:
+        rows += _take(moment, listing.unknown(place), limit - len(rows))
+    return rows
+
+
+def _take(moment: Moment, statement: Select[Any], limit: int) -> list[Row]:
+    return [row._mapping for row in moment.connection.execute(statement.limit(limit))]
+
+
+def _place(query: UnitQuery) -> _Place | None:
+    if query.after is None:
+        return None
+    sort, descending, value, unit_id = decode_cursor(query.after, (str, int, (int, type(None)), int))
+    if (sort, descending) != (query.sort.value, int(query.descending)):
+        raise BadCursor("after: the cursor belongs to another sort")
+    assert isinstance(unit_id, int)
+    return _Place(value if isinstance(value, int) else None, unit_id)
+
+
+def _listing(moment: Moment, query: UnitQuery) -> "_Listing":
+    column = _SORTS[query.sort]
+    few = candidates(moment.connection, query)
+    statement = select(*UNIT_COLUMNS, column.label("sort")).select_from(unit_join())
+    statement = statement.where(*conditions(moment.connection, query))
+    if few is not None:
+        statement = statement.where(_units.id.in_(few))
+    if query.sort is UnitSort.POWER_WATTS:
+        statement = statement.where(_totals.power_until_ns > moment.now_ns)
+    # A sum is no column of an index: the few are then found first and sorted afterwards.
+    order = column if few is None else column + 0
+    key = _units.id if query.sort in _OF_UNITS else _totals.unit_id
+    return _Listing(statement, column, order, key, query.descending)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """A statement and how it is ordered."""
+
+    statement: Select[Any]
+    column: ColumnElement[Any]
+    order: ColumnElement[Any]
+    key: ColumnElement[int]
+    descending: bool
+
+    def known(self, place: _Place | None) -> Select[Any]:
+        """Return the units that have the figure, behind `place`."""
+        column, key = self.column, self.key
+        statement = self.statement.where(column.is_not(None))
+        if self.descending:
+            if place is not None:
+                behind = or_(column < place.value, key < place.unit_id)
+                statement = statement.where(column <= place.value, behind)
+            return statement.order_by(self.order.desc(), key.desc())
+        if place is not None:
+            statement = statement.where(column >= place.value, or_(column > place.value, key > place.unit_id))
+        return statement.order_by(self.order, key)
+
+    def unknown(self, place: _Place | None) -> Select[Any]:
+        """Return the units that lack the figure, newest first."""
+        statement = self.statement.where(self.column.is_(None))
+        if place is not None:
+            statement = statement.where(self.key < place.unit_id)
+        return statement.order_by(self.key.desc())

@@ -1,0 +1,227 @@
+"""Rows of units made into records: their runs, nodes, methods and emissions looked up for a page at once."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import FromClause, select
+
+from kwhere.core.terms import Component, Method
+from kwhere.database import schema
+from kwhere.database.flags import from_bits
+from kwhere.database.grid import from_ns
+from kwhere.database.reading.figures import Row, energies, methods, total_uj
+from kwhere.database.reading.site import Moment, reporting_sources
+from kwhere.database.records import ComponentMethod, NodeRun, PartEnergy, UnitEmissions, UnitRecord
+from kwhere.database.schema import PEAK_COLUMN, SUM_COLUMNS
+
+_units, _totals = schema.units.c, schema.unit_totals.c
+_CHUNK = 500
+UNIT_COLUMNS = (
+    _units.id,
+    schema.clusters.c.name.label("cluster"),
+    _units.manager,
+    _units.unit,
+    _units.run,
+    _units.name,
+    schema.users.c.name.label("user_name"),
+    schema.projects.c.name.label("project_name"),
+    _units.labels,
+    _units.state,
+    _units.submitted_ns,
+    _units.started_ns,
+    _units.ended_ns,
+    _totals.power_uw,
+    _totals.power_until_ns,
+)
+
+
+def unit_join() -> FromClause:
+    """Return units with their totals, cluster, user and project."""
+    return (
+        schema.unit_totals.join(schema.units, _units.id == _totals.unit_id)
+        .join(schema.clusters, schema.clusters.c.id == _units.cluster_id)
+        .outerjoin(schema.users, schema.users.c.id == _units.user_id)
+        .outerjoin(schema.projects, schema.projects.c.id == _units.project_id)
+    )
+
+
+def records_of(moment: Moment, rows: Sequence[Row]) -> list[UnitRecord]:
+    """Return the records of rows of `UNIT_COLUMNS`, in order."""
+    ids = [row["id"] for row in rows]
+    runs, emissions = _runs(moment, ids), _emissions(moment, ids)
+    return [_record(moment, row, runs[row["id"]], emissions[row["id"]]) for row in rows]
+
+
+def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (ids[at : at + _CHUNK] for at in range(0, len(ids), _CHUNK))
+
+
+def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
+    unit_runs, totals, nodes = schema.unit_runs.c, schema.run_totals.c, schema.nodes.c
+    query = (
+        select(
+            unit_runs.unit_id,
+            nodes.name.label("node"),
+            unit_runs.run,
+            unit_runs.methods,
+            unit_runs.started_ns,
+            unit_runs.ended_ns,
+            *(column for column in totals if column.name != "unit_run_id"),
+        )
+        .select_from(schema.unit_runs)
+        .join(schema.run_totals, totals.unit_run_id == unit_runs.id)
+        .join(schema.nodes, nodes.id == unit_runs.node_id)
+        .order_by(nodes.name, unit_runs.run)
+    )
+    found: dict[int, list[Row]] = defaultdict(list)
+    for chunk in _chunks(ids):
+        for row in moment.connection.execute(query.where(unit_runs.unit_id.in_(chunk))):
+            found[row.unit_id].append(row._mapping)
+    return found
+
+
+def _emissions(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[UnitEmissions]]:
+    grams, sources = schema.unit_emissions.c, schema.factor_sources.c
+    reporting = reporting_sources(moment.connection)
+    query = (
+        select(
+            grams.unit_id,
+            sources.id,
+            sources.provider,
+            sources.zone,
+            sources.basis,
+            sources.scope,
+            sources.system,
+            grams.quality,
+            grams.grams,
+        )
+        .join(schema.factor_sources, sources.id == grams.source_id)
+        .order_by(sources.id)
+    )
+    found: dict[int, list[UnitEmissions]] = defaultdict(list)
+    for chunk in _chunks(ids):
+        for row in moment.connection.execute(query.where(grams.unit_id.in_(chunk))):
+            unit_id, source_id, provider, zone, basis, scope, system, quality, value = row
+            item = UnitEmissions(provider, zone, basis, scope, system, quality, value, source_id in reporting)
+            found[unit_id].append(item)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Figures of all runs of a unit."""
+
+    figures: Mapping[str, int | None]
+
+    @classmethod
+    def of(cls, runs: Sequence[Row]) -> "_Sums":
+        figures: dict[str, int | None] = {}
+        for name in SUM_COLUMNS:
+            known = [run[name] for run in runs if run[name] is not None]
+            figures[name] = sum(known) if known else None
+        figures[PEAK_COLUMN] = max((run[PEAK_COLUMN] for run in runs if run[PEAK_COLUMN] is not None), default=None)
+        return cls(figures)
+
+    @property
+    def cpu_ns(self) -> int | None:
+        user, system = self.figures["cpu_user_ns"], self.figures["cpu_system_ns"]
+        return None if user is None and system is None else (user or 0) + (system or 0)
+
+
+def _record(moment: Moment, row: Row, runs: Sequence[Row], emissions: Sequence[UnitEmissions]) -> UnitRecord:
+    sums = _Sums.of(runs)
+    figures, energy = sums.figures, energies(sums.figures)
+    flags = 0
+    for run in runs:
+        flags |= run["flags"]
+    known = _methods(runs)
+    ended_ns = row["ended_ns"]
+    newest_ns = max((run["newest_end_ns"] for run in runs), default=row["started_ns"])
+    lived_ns = max(1, (ended_ns or newest_ns) - row["started_ns"])
+    reporting = [item.grams for item in emissions if item.reporting]
+    return UnitRecord(
+        cluster=row["cluster"],
+        manager=row["manager"],
+        unit=row["unit"],
+        run=row["run"],
+        name=row["name"],
+        user=row["user_name"],
+        project=row["project_name"],
+        state=row["state"],
+        nodes=tuple(dict.fromkeys(run["node"] for run in runs)),
+        submitted_at=None if row["submitted_ns"] is None else from_ns(row["submitted_ns"]),
+        started_at=from_ns(row["started_ns"]),
+        ended_at=None if ended_ns is None else from_ns(ended_ns),
+        cpus_allocated=_per_time(figures["cpu_allocated_ns"], lived_ns),
+        memory_allocated_bytes=_memory(figures["memory_allocated_kib_seconds"], lived_ns),
+        gpus_allocated=_gpus(figures["gpu_allocated_ns"], lived_ns),
+        power_uw=row["power_uw"] if (row["power_until_ns"] or 0) > moment.now_ns else None,
+        cpu_user_ns=figures["cpu_user_ns"],
+        cpu_system_ns=figures["cpu_system_ns"],
+        cpu_efficiency_ratio=_ratio(sums.cpu_ns, figures["cpu_allocated_ns"]),
+        memory_peak_bytes=figures[PEAK_COLUMN],
+        gpu_busy_ns=figures["gpu_busy_ns"],
+        io_read_bytes=figures["io_read_bytes"],
+        io_write_bytes=figures["io_write_bytes"],
+        network_receive_bytes=figures["network_receive_bytes"],
+        network_transmit_bytes=figures["network_transmit_bytes"],
+        throttled_ns=figures["throttled_ns"],
+        energy_uj=energy,
+        energy_total_uj=total_uj(energy),
+        emissions_grams=sum(reporting) if reporting else None,
+        emissions=tuple(emissions),
+        method=_method(energy, known),
+        quality=from_bits(flags),
+        labels=json.loads(row["labels"]) if row["labels"] else {},
+        node_runs=tuple(_node_run(moment, run) for run in runs),
+        methods=known,
+    )
+
+
+def _node_run(moment: Moment, run: Row) -> NodeRun:
+    energy = energies(run)
+    return NodeRun(
+        node=run["node"],
+        run=run["run"],
+        started_at=from_ns(run["started_ns"]),
+        ended_at=None if run["ended_ns"] is None else from_ns(run["ended_ns"]),
+        energy_uj=energy,
+        energy_total_uj=total_uj(energy),
+        power_uw=run["power_uw"] if (run["power_until_ns"] or 0) > moment.now_ns else None,
+    )
+
+
+def _methods(runs: Sequence[Row]) -> tuple[ComponentMethod, ...]:
+    """Methods of the run that was seen last; a component that it lacks from the others."""
+    found: dict[Component, ComponentMethod] = {}
+    for run in sorted(runs, key=lambda run: -int(run["newest_end_ns"])):
+        for method in methods(run["methods"]):
+            found.setdefault(method.component, method)
+    return tuple(found[component] for component in Component if component in found)
+
+
+def _method(energy: Mapping[Component, PartEnergy], known: Sequence[ComponentMethod]) -> Method | None:
+    by_component = {item.component: item.method for item in known}
+    if not energy:
+        return None
+    largest = max(energy, key=lambda component: total_uj({component: energy[component]}))
+    return by_component.get(largest)
+
+
+def _ratio(used: int | None, given: int | None) -> float | None:
+    return None if used is None or not given else used / given
+
+
+def _per_time(given_ns: int | None, lived_ns: int) -> float | None:
+    return None if given_ns is None else given_ns / lived_ns
+
+
+def _memory(kib_seconds: int | None, lived_ns: int) -> int | None:
+    return None if kib_seconds is None else int(kib_seconds * 1024 * 1e9 / lived_ns)
+
+
+def _gpus(given_ns: int | None, lived_ns: int) -> Mapping[str, float]:
+    # The ledger does not name models; a resource manager will.
+    return {"gpu": given_ns / lived_ns} if given_ns else {}

@@ -1,0 +1,153 @@
+"""Usage summed by user, project, manager, cluster, node or day within a span."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, Select, func, literal, select
+
+from kwhere.core.terms import EntryKind
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.reading.completeness import overall
+from kwhere.database.reading.figures import energies, sums, total_uj, whole
+from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources
+from kwhere.database.reading.unit_filters import cluster_ids
+from kwhere.database.reading.usage_tables import Tables, day_tables, tables_for
+from kwhere.database.records import UsageBy, UsageReport, UsageRow
+from kwhere.database.schema import SUM_COLUMNS
+
+_runs, _units, _nodes, _clusters = schema.unit_runs.c, schema.units.c, schema.nodes.c, schema.clusters.c
+_Key = tuple[Any, ...]
+
+
+class UsageFilter:
+    """What usage is narrowed to; None is everything."""
+
+    def __init__(
+        self,
+        cluster: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        manager: str | None = None,
+        node: str | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.user = user
+        self.project = project
+        self.manager = manager
+        self.node = node
+
+    def conditions(self, moment: Moment) -> list[ColumnElement[bool]]:
+        """Return what each row of usage fulfils."""
+        found: list[ColumnElement[bool]] = []
+        if self.cluster is not None:
+            found.append(_nodes.cluster_id.in_(cluster_ids(moment.connection, self.cluster)))
+        if self.node is not None:
+            found.append(_nodes.name == self.node)
+        if self.user is not None:
+            found.append(schema.users.c.name == self.user)
+        if self.project is not None:
+            found.append(schema.projects.c.name == self.project)
+        if self.manager is not None:
+            found.append(_runs.manager == self.manager)
+        left_out = left_out_nodes(moment.connection)
+        if left_out:
+            found.append(_nodes.id.not_in(sorted(left_out)))
+        return found
+
+
+def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter) -> UsageReport:
+    """Return the rows of a report, largest first; days in order."""
+    tables = day_tables(moment, span) if by is UsageBy.DAY else tables_for(moment, span)
+    found = narrowed.conditions(moment)
+    grams = _grams(moment, by, tables, found)
+    rows = [_row(moment, by, row, grams) for row in moment.connection.execute(_energy_query(by, tables, found))]
+    if by is UsageBy.DAY:
+        rows.sort(key=lambda row: (row.key or "", row.kind))
+    else:
+        rows.sort(key=lambda row: (-row.energy_total_uj, row.key or "", row.cluster or "", row.kind))
+    ids = None if narrowed.cluster is None and narrowed.node is None else _node_ids(moment, narrowed)
+    cover = overall(moment, tables.node, tables.span, ids)
+    return UsageReport(by, tables.span, tuple(rows), cover.completeness_ratio, cover.measured_ratio)
+
+
+def _node_ids(moment: Moment, narrowed: UsageFilter) -> list[int]:
+    query = select(_nodes.id).where(_nodes.cluster_id.in_(cluster_ids(moment.connection, narrowed.cluster)))
+    if narrowed.node is not None:
+        query = query.where(_nodes.name == narrowed.node)
+    return list(moment.connection.execute(query).scalars())
+
+
+def _keys(by: UsageBy, table: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """Return the columns of key and cluster."""
+    none = literal(None)
+    return {
+        UsageBy.USER: (schema.users.c.name, _clusters.name),
+        UsageBy.PROJECT: (schema.projects.c.name, _clusters.name),
+        UsageBy.MANAGER: (_runs.manager, none),
+        UsageBy.CLUSTER: (_clusters.name, _clusters.name),
+        UsageBy.NODE: (_nodes.name, _clusters.name),
+        UsageBy.DAY: (table.c.start_ns, none),
+    }[by]
+
+
+def _joined(table: FromClause) -> FromClause:
+    return (
+        table.join(schema.unit_runs, _runs.id == table.c.unit_run_id)
+        .join(schema.nodes, _nodes.id == table.c.node_id)
+        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
+        .outerjoin(schema.units, _units.id == _runs.unit_id)
+        .outerjoin(schema.users, schema.users.c.id == _units.user_id)
+        .outerjoin(schema.projects, schema.projects.c.id == _units.project_id)
+    )
+
+
+def _within(statement: Select[Any], table: FromClause, tables: Tables) -> Select[Any]:
+    return statement.where(table.c.start_ns >= tables.start_ns, table.c.start_ns < tables.end_ns)
+
+
+def _grouped(by: UsageBy, tables: Tables, table: FromClause, figures: Sequence[ColumnElement[Any]]) -> Select[Any]:
+    key, cluster = _keys(by, table)
+    columns = [key.label("key"), cluster.label("cluster"), _runs.kind.label("kind")]
+    statement = select(*columns, *figures).select_from(_joined(table))
+    groups = [column for column in (key, cluster, _runs.kind) if not _is_none(column)]
+    return _within(statement.group_by(*groups), table, tables)
+
+
+def _is_none(column: ColumnElement[Any]) -> bool:
+    return getattr(column, "value", column) is None
+
+
+def _energy_query(by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    table = tables.usage
+    figures: list[ColumnElement[Any]] = [func.count(_runs.unit_id.distinct()).label("units"), *sums(table, SUM_COLUMNS)]
+    return _grouped(by, tables, table, figures).where(*found)
+
+
+def _grams(moment: Moment, by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]) -> dict[_Key, float]:
+    sources = reporting_sources(moment.connection)
+    if not sources:
+        return {}
+    table = tables.emissions  # kept by the hour at best: those hours count that begin within the span
+    query = _grouped(by, tables, table, [func.sum(table.c.grams).label("grams")])
+    rows = moment.connection.execute(query.where(table.c.source_id.in_(sorted(sources)), *found))
+    return {(row.key, row.cluster, row.kind): row.grams for row in rows}
+
+
+def _row(moment: Moment, by: UsageBy, row: Any, grams: dict[_Key, float]) -> UsageRow:
+    figures = row._mapping
+    energy = energies(figures)
+    user, system = whole(figures["cpu_user_ns"]), whole(figures["cpu_system_ns"])
+    key = moment.grid.date_of(row.key) if by is UsageBy.DAY else (row.key or None)
+    return UsageRow(
+        key=key,
+        cluster=row.cluster,
+        kind=EntryKind(row.kind),
+        units=row.units,
+        energy_uj=energy,
+        energy_total_uj=total_uj(energy),
+        cpu_ns=None if user is None and system is None else (user or 0) + (system or 0),
+        cpu_allocated_ns=whole(figures["cpu_allocated_ns"]),
+        gpu_busy_ns=whole(figures["gpu_busy_ns"]),
+        emissions_grams=grams.get((row.key, row.cluster, row.kind)),
+    )

@@ -1,0 +1,66 @@
+"""Which resolution answers a span: 5-minute buckets while they last and the span is short, then hours, then days."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import Table
+
+from kwhere.core.timespan import Span
+from kwhere.database import schema
+from kwhere.database.grid import BUCKET_NS, HOUR_NS, from_ns, to_ns
+from kwhere.database.reading.completeness import aligned
+from kwhere.database.reading.site import Moment
+from kwhere.database.retention import buckets_from, hours_from
+
+FINE = timedelta(hours=36)
+"""Longer spans are summed from hours: their edges matter less, and rows are a twelfth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of one resolution, and the span widened to its grid."""
+
+    usage: Table
+    node: Table
+    emissions: Table
+    span: Span
+
+    @property
+    def start_ns(self) -> int:
+        """Return the first start."""
+        return to_ns(self.span.start)
+
+    @property
+    def end_ns(self) -> int:
+        """Return the end, exclusive."""
+        return to_ns(self.span.end)
+
+
+def tables_for(moment: Moment, span: Span) -> Tables:
+    """Return the tables that hold all of `span` at the finest resolution that makes sense."""
+    start_ns, grid = to_ns(span.start), moment.grid
+    if span.end - span.start <= FINE and start_ns >= buckets_from(moment.connection):
+        return Tables(schema.usage_5m, schema.node_5m, schema.emissions_hour, aligned(span))
+    if start_ns >= hours_from(moment.connection):
+        wide = Span(from_ns(grid.hour_start(start_ns)), from_ns(grid.hour_start(to_ns(span.end) - 1) + HOUR_NS))
+        return Tables(schema.usage_hour, schema.node_hour, schema.emissions_hour, wide)
+    return day_tables(moment, span)
+
+
+def day_tables(moment: Moment, span: Span) -> Tables:
+    """Return the tables of days."""
+    grid = moment.grid
+    wide = Span(from_ns(grid.day_start(to_ns(span.start))), from_ns(grid.day_end(to_ns(span.end) - 1)))
+    return Tables(schema.usage_day, schema.node_day, schema.emissions_day, wide)
+
+
+def node_table_for(moment: Moment, span: Span) -> Table:
+    """Return the node table that answers `span`."""
+    return tables_for(moment, span).node
+
+
+def bucket_ns_of(table: Table) -> int:
+    """Return the width of a table's buckets; days may be an hour longer or shorter."""
+    if table.name.endswith("_5m"):
+        return BUCKET_NS
+    return HOUR_NS if table.name.endswith("_hour") else 24 * HOUR_NS

@@ -1,0 +1,148 @@
+"""Hours and days: computed anew from what lies below, replaced and never added to; so a pass can be repeated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    delete,
+    func,
+    literal,
+    literal_column,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from kwhere.database import emissions, schema
+from kwhere.database.booking import touch
+from kwhere.database.engine import POSTGRESQL, writing
+from kwhere.database.flags import ALL_BITS
+from kwhere.database.grid import HOUR_NS, Grid
+from kwhere.database.retention import buckets_from, hours_from
+from kwhere.database.schema import BALANCE_COLUMNS, PEAK_COLUMN, SUM_COLUMNS
+from kwhere.database.settings import SiteSettings
+
+_touched = schema.touched.c
+_BATCH = 200
+"""Marks per pass and width; the next pass goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """An hour or day of a node that must be computed anew."""
+
+    node_id: int
+    start_ns: int
+    version: int
+    cause: str
+
+
+def roll_hours(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BATCH) -> int:
+    """Compute up to `limit` touched hours, oldest first, each in a transaction of its own; return how many."""
+    grid = Grid(site.tz)
+    marks = _marks(engine, "hour", limit)
+    for mark in marks:
+        with writing(engine).begin() as connection:
+            _roll_hour(connection, site, mark, now_ns)
+            touch(connection, mark.node_id, "day", {grid.day_start(mark.start_ns)}, mark.cause)
+            _clear(connection, "hour", mark)
+    return len(marks)
+
+
+def roll_days(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BATCH) -> int:
+    """Compute up to `limit` touched days, oldest first, each in a transaction of its own; return how many."""
+    grid = Grid(site.tz)
+    marks = _marks(engine, "day", limit)
+    for mark in marks:
+        with writing(engine).begin() as connection:
+            _roll_day(connection, grid, mark, now_ns)
+            _clear(connection, "day", mark)
+    return len(marks)
+
+
+def _marks(engine: Engine, width: str, limit: int) -> list[Touched]:
+    query = (
+        select(_touched.node_id, _touched.start_ns, _touched.version, _touched.cause)
+        .where(_touched.width == width)
+        .order_by(_touched.start_ns, _touched.node_id)
+        .limit(limit)
+    )
+    with engine.connect() as connection:
+        return [Touched(*row) for row in connection.execute(query)]
+
+
+def _clear(connection: Connection, width: str, mark: Touched) -> None:
+    """Clear a mark unless it was touched again: what came since may not have been seen."""
+    connection.execute(
+        delete(schema.touched).where(
+            _touched.width == width,
+            _touched.node_id == mark.node_id,
+            _touched.start_ns == mark.start_ns,
+            _touched.version == mark.version,
+        )
+    )
+
+
+def _roll_hour(connection: Connection, site: SiteSettings, mark: Touched, now_ns: int) -> None:
+    end_ns = mark.start_ns + HOUR_NS
+    if mark.start_ns >= buckets_from(connection):
+        _replace_usage(connection, schema.usage_hour, schema.usage_5m, mark, end_ns)
+        _replace_node(connection, schema.node_hour, schema.node_5m, mark, end_ns)
+    hour = emissions.Hour(mark.node_id, mark.start_ns, mark.cause)
+    emissions.derive_hour(connection, site, hour, now_ns)
+
+
+def _roll_day(connection: Connection, grid: Grid, mark: Touched, now_ns: int) -> None:
+    end_ns = grid.day_end(mark.start_ns)
+    if mark.start_ns < hours_from(connection):
+        return
+    _replace_usage(connection, schema.usage_day, schema.usage_hour, mark, end_ns)
+    _replace_node(connection, schema.node_day, schema.node_hour, mark, end_ns)
+    emissions.derive_day(connection, mark.node_id, mark.start_ns, end_ns, now_ns)
+
+
+def _replace_usage(connection: Connection, target: Table, source: Table, mark: Touched, end_ns: int) -> None:
+    figures = source.c
+    columns = ("unit_run_id", "start_ns", "node_id", "flags", *SUM_COLUMNS, PEAK_COLUMN)
+    query = (
+        select(
+            figures.unit_run_id,
+            literal(mark.start_ns),
+            literal(mark.node_id),
+            _any_bits(figures.flags),
+            *(func.sum(figures[name]) for name in SUM_COLUMNS),
+            func.max(figures[PEAK_COLUMN]),
+        )
+        .where(figures.node_id == mark.node_id, figures.start_ns >= mark.start_ns, figures.start_ns < end_ns)
+        .group_by(figures.unit_run_id)
+    )
+    _replace(connection, target, ("unit_run_id", "start_ns"), columns, query)
+
+
+def _replace_node(connection: Connection, target: Table, source: Table, mark: Touched, end_ns: int) -> None:
+    figures = source.c
+    names = ("accounted_ns", "measured_uj", *BALANCE_COLUMNS)
+    query = (
+        select(literal(mark.node_id), literal(mark.start_ns), *(func.sum(figures[name]) for name in names))
+        .where(figures.node_id == mark.node_id, figures.start_ns >= mark.start_ns, figures.start_ns < end_ns)
+        .having(func.count() > 0)
+    )
+    _replace(connection, target, ("node_id", "start_ns"), ("node_id", "start_ns", *names), query)
+
+
+def _any_bits(flags: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the bits that any row has: a bitwise OR that both databases know."""
+    found: ColumnElement[int] = literal_column("0")
+    for bit in ALL_BITS:
+        found = found + func.max(flags.bitwise_and(bit))
+    return found
+
+
+def _replace(connection: Connection, target: Table, key: Sequence[str], columns: Sequence[str], query: object) -> None:
+    build = postgresql.insert if connection.dialect.name == POSTGRESQL else sqlite.insert
+    statement = build(target).from_select(columns, query)  # type: ignore[arg-type]
+    changes = {name: statement.excluded[name] for name in columns if name not in key}
+    connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=changes))
