@@ -4,71 +4,58 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kwhere.server.target import DEFAULT_CEILING_W
 from kwhere.transport.settings import HttpClientSettings
 
-
-class StaticTarget(BaseModel):
-    """One agent, named in the configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    url: str = Field(description="Scheme, host and port of the agent, e.g. `https://n1:9810`.")
-    node: str | None = Field(default=None, description="Node that must answer there; its certificate carries the name.")
-
-
-class DnsDiscovery(BaseModel):
-    """Agents found by name service: every address of every name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    names: tuple[str, ...] = Field(description="Host names to look up.")
-    port: int = Field(default=9810, ge=1, le=65535, description="Port of the agents.")
-    scheme: str = Field(default="https", pattern="^https?$", description="http or https.")
+CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
 
 class TargetGroup(BaseModel):
-    """Agents of one cluster that are spoken to alike."""
+    """Agents that are read alike: one cluster, one trust, one set of credentials."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cluster: str = Field(min_length=1, max_length=255, description="Cluster of these nodes; never the agent's word.")
-    name: str = Field(default="", description="Name of the group in logs; default: the cluster's.")
-    targets: tuple[StaticTarget, ...] = Field(default=(), description="Agents named here.")
-    file_sd: tuple[str, ...] = Field(
-        default=(), description="Files in Prometheus' file_sd format (JSON), as paths or patterns."
+    name: str = Field(pattern=CLUSTER_PATTERN, description="Name of the group, in messages and metrics.")
+    cluster: str = Field(pattern=CLUSTER_PATTERN, description="Cluster that its nodes belong to.")
+    urls: tuple[str, ...] = Field(default=(), description="Agents by address, e.g. `https://n1.example:9810`.")
+    files: tuple[Path, ...] = Field(
+        default=(), description="Files with targets in Prometheus' file_sd format, JSON or YAML; `*` in the last part."
     )
-    http_sd: tuple[str, ...] = Field(default=(), description="URLs that answer in Prometheus' http_sd format (JSON).")
-    dns: DnsDiscovery | None = Field(default=None, description="Agents found by name service.")
-    scheme: str = Field(default="https", pattern="^https?$", description="Scheme of discovered host:port targets.")
-    http: HttpClientSettings = Field(
-        default=HttpClientSettings(), description="Limits, CA, client certificate and token of this group's agents."
+    http: str | None = Field(default=None, description="Address that answers in Prometheus' http_sd format.")
+    http_client: HttpClientSettings = Field(
+        default=HttpClientSettings(), description="How that address is spoken to; never with the agents' credentials."
     )
-    credential_hosts: tuple[str, ...] = Field(
-        default=(),
-        description="Hosts (names, `*.suffix` or address ranges) that discovery may name and that then get the token and "
-        "the client certificate; hosts of `targets` always do.",
+    dns: tuple[str, ...] = Field(
+        default=(), description="Host names whose every address is an agent, as `NAME:PORT`; A and AAAA records."
     )
-    max_component_watts: float = Field(
-        default=DEFAULT_CEILING_W, gt=0, description="Largest plausible power of a component of a node, watts."
+    scheme: str = Field(
+        default="https", pattern="^https?$", description="Scheme of targets that discovery gives without one."
+    )
+    refresh_seconds: float = Field(default=60.0, gt=0, description="Seconds between two looks at files, HTTP and DNS.")
+    client: HttpClientSettings = Field(
+        default=HttpClientSettings(), description="How its agents are spoken to: CA, certificate, token, time-outs."
+    )
+    trust_discovered: bool = Field(
+        default=False,
+        description="Whether hosts that only discovery named get the credentials; without TLS they never do.",
+    )
+    ceiling_watts: float = Field(
+        default=20_000.0, gt=0, description="Largest plausible power of one component of one node, in watts."
     )
 
 
 class ServerSettings(BaseModel):
-    """The server."""
+    """The server: API, pages, intake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    listen: str = Field(default="127.0.0.1:9811", description="Address and port of API and pages.")
-    targets: tuple[TargetGroup, ...] = Field(default=(), description="Groups of agents to read.")
-    pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between pulls of an agent.")
-    page_slots: int = Field(default=200, ge=1, le=1000, description="Slots asked for in one page.")
+    listen: str = Field(default="127.0.0.1:9811", description="HOST:PORT of API and pages.")
+    pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between two pulls of one agent.")
+    page_slots: int = Field(default=200, ge=1, le=1000, description="Most slots asked for at once.")
     workers: int = Field(default=4, ge=1, le=64, description="Agents read at a time.")
-    discovery_seconds: float = Field(default=60.0, gt=0, description="Seconds between looks at discovered targets.")
-    rollup_seconds: float = Field(default=60.0, gt=0, description="Seconds between passes over hours and days.")
-    retention_seconds: float = Field(default=3600.0, gt=0, description="Seconds between passes that drop what is old.")
-    factor_seconds: float = Field(default=300.0, gt=0, description="Seconds between questions for emission factors.")
-    push_tokens_file: Path | None = Field(
-        default=None,
-        description="File of agents that may push: one `node cluster token` per line; none: nobody may.",
+    max_clock_offset_seconds: float = Field(
+        default=2.0, gt=0, description="Clock offset of a node, in seconds, above which its slots are flagged."
     )
+    pass_seconds: float = Field(
+        default=30.0, gt=0, description="Seconds between two rounds of passes: rollups, factors, emissions, retention."
+    )
+    targets: tuple[TargetGroup, ...] = Field(default=(), description="Whom to read.")
