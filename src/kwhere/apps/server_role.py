@@ -23,6 +23,7 @@ from kwhere.database.engine import open_engine
 from kwhere.database.grid import Grid
 from kwhere.database.maintenance import upgrade
 from kwhere.database.reader import Reader
+from kwhere.database.settings import DatabaseSettings
 from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
@@ -99,12 +100,16 @@ def serve(config: uvicorn.Config, sockets: list[socket.socket]) -> None:
     server.run(sockets=sockets)
 
 
+def database_settings(settings: Settings, state_dir: Path) -> DatabaseSettings:
+    """Return which database is meant: SQLite in the state directory where none is named."""
+    if "url" in settings.database.model_fields_set:
+        return settings.database
+    return settings.database.model_copy(update={"url": f"sqlite:///{state_dir / DEFAULT_DATABASE}"})
+
+
 def open_database(settings: Settings, state_dir: Path) -> Engine:
-    """Return the database, its schema upgraded; SQLite in the state directory where none is named."""
-    database = settings.database
-    if "url" not in database.model_fields_set:
-        database = database.model_copy(update={"url": f"sqlite:///{state_dir / DEFAULT_DATABASE}"})
-    engine = open_engine(database)
+    """Return the database, its schema upgraded."""
+    engine = open_engine(database_settings(settings, state_dir))
     upgrade(engine)
     return engine
 

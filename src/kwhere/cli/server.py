@@ -1,0 +1,53 @@
+"""`kwhere server`: take ledgers in, serve API and pages."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kwhere.cli.flags import Flag, overrides, with_flags
+from kwhere.cli.settings_options import config_option, load_settings
+
+FLAGS = (
+    Flag("listen", "server.listen", "HOST:PORT of API and pages"),
+    Flag("database", "database.url", "SQLAlchemy URL: sqlite:////var/lib/kwhere/kwhere.db, postgresql+psycopg://…"),
+    Flag("access.token-file", "access.token_file", "File with the access token; needed off loopback"),
+)
+
+
+@click.command()
+@config_option
+@with_flags(FLAGS)
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="KWHERE_STATE",
+    help="State directory: SQLite database, series  [systemd's, else XDG]",
+)
+def server(config_file: Path | None, state_dir: Path | None, **values: Any) -> int:
+    """Take in the ledgers of the configured targets; serve API and pages.
+
+    Off loopback an access token is needed.
+    """
+    from kwhere.apps.configuration import default_state_dir
+    from kwhere.apps.logs import set_up_logs
+    from kwhere.apps.server_role import ServerInputs, run_server
+
+    set_up_logs()
+    settings = load_settings(config_file, overrides(FLAGS, values))
+    token = read_token(settings.access.token_file)
+    return run_server(settings, ServerInputs(state_dir or default_state_dir(os.environ), token))
+
+
+def read_token(file: Path | None) -> str | None:
+    """Return the access token in `file`. Raises ConfigError where it cannot be read."""
+    from kwhere.core.errors import ConfigError
+
+    if file is None:
+        return None
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"access.token_file: {file} cannot be read: {error.strerror}") from error
