@@ -1,8 +1,9 @@
 """The real thing: cgroups of this kernel, short processes, events. Skipped where none may be made."""
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kwhere.core.errors import NoData, Unavailable
 from kwhere.discovery.cgroup_units import CgroupUnits
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.discovery.settings import ProcessMode, UnitsSettings
-from kwhere.discovery.unit_source import StepReading
+from kwhere.discovery.unit_source import StepReading, TrackedUnit
 from kwhere.kernel.cgroups import CgroupVersion, Hierarchy, detect_layout
 from kwhere.kernel.hostfs import HostFS
 
@@ -47,7 +48,7 @@ class RealTree:
 
     def clean(self) -> None:
         for directory in reversed(self.made):
-            if directory.exists():
+            with contextlib.suppress(OSError):  # gone already, or another test's directory lies in /docker
                 directory.rmdir()
 
 
@@ -79,8 +80,13 @@ def step(source: CgroupUnits) -> Callable[[], StepReading]:
     return lambda: source.step(SystemClock().boottime_ns())
 
 
-def _units(reading: StepReading, prefix: str) -> list[str]:
-    return [key.unit for key in reading.cpu if key.unit.startswith(prefix)]
+def _container(number: int) -> str:
+    """Return a container id that is this test's own: others may use the machine too."""
+    return f"{os.getpid():060x}{number:04x}"
+
+
+def _of(tracked: Iterable[TrackedUnit], unit: str) -> list[TrackedUnit]:
+    return [found for found in tracked if found.key.unit == unit]
 
 
 def test_a_run_is_found_by_its_event_and_read(tree: RealTree, step: Callable[[], StepReading]) -> None:
@@ -118,14 +124,15 @@ def test_a_unit_of_a_moment_is_told_and_its_time_stays_in_the_parent(
     direct = tree.make(f"/slurm_{ID}/job_10")
     tree.remove(direct)
     reading = step()
-    assert [t.key.unit for t in reading.started] == ["10"]
-    assert [t.key.unit for t in reading.ended] == ["10"]
+    (started,) = [t for t in reading.started if t.parent_cgroup == f"/slurm_{ID}"]
+    assert started.key.unit == "10"
+    assert started in reading.ended
 
 
 def test_thousand_short_processes_cost_what_the_kernel_says(tree: RealTree, step: Callable[[], StepReading]) -> None:
     step()
-    directory = tree.make(f"/docker/{'c' * 64}")
-    (started,) = step().started
+    directory = tree.make(f"/docker/{_container(1)}")
+    (started,) = _of(step().started, _container(1))
     tree.run(directory, "for ((n = 0; n < 300; n++)); do (:); done")
 
     reading = step()
@@ -138,12 +145,12 @@ def test_thousand_short_processes_cost_what_the_kernel_says(tree: RealTree, step
 
 
 def test_a_removed_cgroup_ends_its_unit(tree: RealTree, source: CgroupUnits, step: Callable[[], StepReading]) -> None:
-    directory = tree.make(f"/docker/{'d' * 64}")
+    directory = tree.make(f"/docker/{_container(2)}")
     tree.run(directory)
     step()  # it stood empty before we came: no unit
-    assert source.live() == {}
-    other = tree.make(f"/docker/{'e' * 64}")
-    (tracked,) = step().started
+    assert _of(source.live().values(), _container(2)) == []
+    other = tree.make(f"/docker/{_container(3)}")
+    (tracked,) = _of(step().started, _container(3))
     source.detail(tracked.key)
     tree.remove(other)
 
@@ -151,28 +158,27 @@ def test_a_removed_cgroup_ends_its_unit(tree: RealTree, source: CgroupUnits, ste
         source.detail(tracked.key)
     reading = step()
 
-    assert [t.key for t in reading.ended] == [tracked.key]
-    assert reading.cpu == {}
+    assert _of(reading.ended, _container(3))
+    assert tracked.key not in reading.cpu
 
 
 def test_case_ceems_380_a_real_empty_cgroup_is_no_unit_until_somebody_lives_in_it(
     tree: RealTree, step: Callable[[], StepReading]
 ) -> None:
-    directory = tree.make(f"/docker/{'f' * 64}/deeper")
-    assert step().started == []
+    directory = tree.make(f"/docker/{_container(4)}/deeper")
+    assert _of(step().started, _container(4)) == []
 
     with subprocess.Popen(
         ["bash", "-c", f"echo $$ > {directory}/cgroup.procs && echo in && sleep 60"], stdout=subprocess.PIPE
     ) as p:
         assert p.stdout is not None
         p.stdout.readline()
-        started = step().started
+        (started,) = _of(step().started, _container(4))
         # the sleeper is a child of the shell: end both before the directory
         for pid in (directory / "cgroup.procs").read_text().split():
             os.kill(int(pid), 9)
 
-    assert [t.key.unit for t in started] == ["f" * 64]
-    assert not started[0].from_creation
+    assert not started.from_creation
 
 
 def test_processes_in_a_run_are_not_counted_twice(tree: RealTree) -> None:
