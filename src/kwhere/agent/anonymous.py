@@ -5,6 +5,7 @@ Fine-grained energy gives secrets away across users (CVE-2020-8694).
 
 import hashlib
 import hmac
+import re
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 
 HOLD_NS = NANOSECONDS_PER_SECOND
 _NAMING_LABELS = frozenset({"user", "project", "name"})
+_BEGAN = re.compile(r"@[0-9]+(\.[A-Za-z0-9_.-]*)?")
 _PROCESS_LABELS = ("unit", "run")
 
 
@@ -64,14 +66,15 @@ class NameRemover:
         if not _NAMING_LABELS.isdisjoint(names):
             values = tuple("" if name in _NAMING_LABELS else value for name, value in zip(names, values, strict=True))
         if "manager" in names and values[names.index("manager")] == "process":
+            unit = values[names.index("unit")] if "unit" in names else ""
             return tuple(
-                self._pseudonym(value) if name in _PROCESS_LABELS else value
+                self._pseudonym(value, unit) if name in _PROCESS_LABELS else value
                 for name, value in zip(names, values, strict=True)
             )
         return values
 
-    def _pseudonym(self, value: str) -> str:
-        """The group's part is hidden, the second it began stays: `user:comm@123` → `3f2a…@123`."""
-        group, at, began = value.rpartition("@")
-        hidden = hmac.new(self._key, (group or value).encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
-        return f"{hidden}{at}{began}" if group else hidden
+    def _pseudonym(self, value: str, unit: str) -> str:
+        """The group is hidden, the second it began stays: `user:comm@123` becomes `3f2a…@123`."""
+        began = value.removeprefix(unit) if _BEGAN.fullmatch(value.removeprefix(unit)) else ""
+        group = unit if began else value
+        return hmac.new(self._key, group.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] + began

@@ -59,7 +59,7 @@ class HttpFace:
         try:
             self._check_protection(web)
         except ConfigError:
-            close_sockets(self._sockets)
+            self._close_sockets()
             raise
         pages = Pages(self._parts, anonymous_names=self._settings.anonymous_names)
         self._app = HttpApp(pages, AccessRules(web, self._parts.ledger_token), self._parts.clock)
@@ -75,8 +75,7 @@ class HttpFace:
         self._end_server()
         if self._thread is not None:
             self._thread.join(timeout_seconds)
-        close_sockets(self._sockets)
-        self._sockets = []
+        self._close_sockets()
 
     def reload(self) -> bool:
         """Read the web config again if it or a certificate changed; return whether another one is in force.
@@ -110,6 +109,11 @@ class HttpFace:
         if self._settings.systemd_socket:
             return systemd_sockets(os.environ)
         return open_sockets(self._settings.listen_addresses, next_free_port=self._settings.next_free_port)
+
+    def _close_sockets(self) -> None:
+        are_ours = not (self._handed_over or self._settings.systemd_socket)
+        close_sockets(self._sockets, remove_paths=are_ours)
+        self._sockets = []
 
     def _check_protection(self, web: WebConfig) -> None:
         if web.is_protected or self._settings.allow_unprotected:

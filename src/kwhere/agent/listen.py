@@ -47,12 +47,12 @@ def systemd_sockets(environ: Mapping[str, str]) -> list[socket.socket]:
     return sockets
 
 
-def close_sockets(sockets: Sequence[socket.socket]) -> None:
-    """Close sockets and remove the paths of those that have one."""
+def close_sockets(sockets: Sequence[socket.socket], *, remove_paths: bool = True) -> None:
+    """Close sockets and remove the paths of those that have one, unless another made them and will use them again."""
     for listening in sockets:
         name = listening.getsockname() if listening.family == socket.AF_UNIX else None
         listening.close()
-        if isinstance(name, str) and name:
+        if remove_paths and isinstance(name, str) and name:
             Path(name).unlink(missing_ok=True)
 
 

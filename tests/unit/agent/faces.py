@@ -1,7 +1,8 @@
 """HTTP faces of agents that listen on loopback, over a real journal and collectors that a test feeds."""
 
+import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -69,6 +70,7 @@ class FaceMaker:
         settings: HttpSettings | None = None,
         token: str | None = TOKEN,
         health: Callable[[], Health] = lambda: Health(True, facts={"step_seconds": 1.0}),
+        handed_over: Sequence[socket.socket] = (),
     ) -> Face:
         clock = StandingClock()
         feed = SimpleNamespace(samples=unit_samples())
@@ -83,7 +85,7 @@ class FaceMaker:
         runner = CollectorRunner([(plugin, plugin.settings_class()) for plugin in plugins], context(clock))
         journal = open_journal(self._directory / f"state{len(self._faces)}")
         parts = HttpParts(runner, journal, health, clock, "0.1.0", token)
-        made = Face(HttpFace(settings or local(), parts), journal, clock, feed)
+        made = Face(HttpFace(settings or local(), parts, handed_over=handed_over), journal, clock, feed)
         self._faces.append(made)
         made.face.start()
         return made

@@ -461,6 +461,18 @@ def test_gzip_of_the_ledger_is_one_member(make_face: FaceMaker) -> None:
     assert json.loads(gzip.decompress(body).splitlines()[0])["newest"] == 20
 
 
+def test_path_that_was_handed_over_stays_for_the_next_agent(make_face: FaceMaker, tmp_path: Path) -> None:
+    path = tmp_path / "handed.sock"
+    [handed] = open_sockets([f"unix:{path}"])
+    face = make_face(handed_over=[handed])
+
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as client:
+        assert client.get("http://agent/healthz").status_code == 200
+    face.face.stop()
+
+    assert path.exists()
+
+
 def test_open_sockets_holds_none_after_an_error() -> None:
     [taken] = open_sockets(["127.0.0.1:0"])
     port = taken.getsockname()[1]
