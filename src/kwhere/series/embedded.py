@@ -21,6 +21,7 @@ from kwhere.series.head import Batch, Head
 from kwhere.series.labels import decode_labels
 from kwhere.series.parquet import (
     DatabaseError,
+    Row,
     is_damaged,
     merge_files,
     open_database,
@@ -198,10 +199,9 @@ class EmbeddedSeriesStore:
         """Return, per series, the last raw sample of each step. Raises Unavailable."""
         start_ms, end_ms = (round(time.timestamp() * 1000) for time in (span.start, span.end))
         step_ms = max(1, round(step_seconds * 1000))
-        found: dict[str, list[tuple[int, float]]] = {}
         while True:
             with self._lock:
-                newest = [(s.text, s.samples(start_ms, end_ms)) for s in self._head.matching(selector)]
+                newest = [(s.text, *s.samples(start_ms, end_ms)) for s in self._head.matching(selector)]
                 segments = [s for s in self._segments if s not in self._in_head and s.overlaps(start_ms, end_ms)]
             try:
                 rows = self._rows(segments, selector, start_ms, end_ms, step_ms)
@@ -210,15 +210,15 @@ class EmbeddedSeriesStore:
                 gone = any(not segment.path.exists() for segment in segments)  # merged meanwhile: look again
                 if not gone and not self._set_damaged_aside(segments):
                     raise Unavailable("read", f"{self._directory}: {error}") from error
-        for text, time, value in rows:
-            found.setdefault(text, []).append((time, value))
-        for text, samples in newest:
-            found.setdefault(text, []).extend(samples)
-        return [_series(text, found[text], step_ms) for text in sorted(found) if found[text]]
+        found = {text: (times, values) for text, times, values in rows}
+        for text, times, values in newest:
+            if times:
+                found[text] = _joined(found.get(text, ([], [])), (times, values), step_ms)
+        return [_series(text, *found[text]) for text in sorted(found)]
 
     def _rows(
         self, segments: Sequence[Segment], selector: Selector, start_ms: int, end_ms: int, step_ms: int
-    ) -> list[tuple[str, int, float]]:
+    ) -> list[Row]:
         if not segments:
             return []
         paths = [segment.path for segment in segments]
@@ -280,7 +280,17 @@ def _merged(parts: Sequence[Segment]) -> Segment:
     )
 
 
-def _series(text: str, samples: list[tuple[int, float]], step_ms: int) -> RawSeries:
-    samples.sort(key=lambda sample: sample[0])
-    kept = list(last_per_step([time for time, _ in samples], [value for _, value in samples], step_ms))
-    return RawSeries(decode_labels(text), tuple(time / 1000 for time, _ in kept), tuple(value for _, value in kept))
+def _joined(
+    old: tuple[list[int], list[float]], new: tuple[list[int], list[float]], step_ms: int
+) -> tuple[list[int], list[float]]:
+    """Return the last sample per step of what is in files and what is in memory."""
+    times, values = old[0] + new[0], old[1] + new[1]
+    if old[0] and old[0][-1] >= new[0][0]:  # the clock stepped back
+        order = sorted(range(len(times)), key=times.__getitem__)
+        times, values = [times[i] for i in order], [values[i] for i in order]
+    kept = list(last_per_step(times, values, step_ms))
+    return [int(time) for time, _ in kept], [value for _, value in kept]
+
+
+def _series(text: str, times: list[int], values: list[float]) -> RawSeries:
+    return RawSeries(decode_labels(text), tuple(time / 1000 for time in times), tuple(values))

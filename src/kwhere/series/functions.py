@@ -84,22 +84,27 @@ def _covered(series: RawSeries, grid: Grid, max_gap_seconds: float) -> list[tupl
     """Return growth and known seconds of each step; each pair of neighbours is spread over the steps it touches."""
     grown = [0.0] * grid.count
     known = [0.0] * grid.count
-    step = grid.step_seconds
-    pairs = zip(series.times, series.times[1:], growth(series.values), strict=False)
-    for start, end, amount in pairs:
+    for (start, end), amount in zip(pairwise(series.times), growth(series.values), strict=True):
         if not 0 < end - start <= max_gap_seconds:
             continue
-        index = max(0, math.ceil(start / step) - grid.first)
-        while index < grid.count:
-            low = max(start, (grid.first + index - 1) * step)
-            high = min(end, (grid.first + index) * step)
-            if high > low:
-                grown[index] += amount * ((high - low) / (end - start))
-                known[index] += high - low
-            if (grid.first + index) * step >= end:
-                break
-            index += 1
+        for index, seconds in _steps_touched(start, end, grid):
+            grown[index] += amount * (seconds / (end - start))
+            known[index] += seconds
     return [(g, k) if k > 0 else (None, 0.0) for g, k in zip(grown, known, strict=True)]
+
+
+def _steps_touched(start: float, end: float, grid: Grid) -> Iterator[tuple[int, float]]:
+    """Yield number and seconds of each step that shares time with [start, end]."""
+    step = grid.step_seconds
+    point = max(math.floor(start / step) + 1, grid.first)
+    low = max(start, (point - 1) * step)
+    while low < end and point < grid.first + grid.count:
+        bound = point * step
+        high = bound if bound < end else end
+        if high > low:
+            yield point - grid.first, high - low
+        low = bound
+        point += 1
 
 
 def align(series: RawSeries, grid: Grid, max_age_seconds: float, reduction: Reduction = Reduction.LAST) -> Column:

@@ -1,6 +1,7 @@
 """The newest samples of the embedded store, in memory: what is not yet in a file of many minutes."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,12 +40,14 @@ class HeadSeries:
         self.flushed = max(0, self.flushed - count)
         self.sealed = max(0, self.sealed - count)
 
-    def samples(self, start_ms: int, end_ms: int) -> list[tuple[int, float]]:
-        """Return the samples of [start, end) in time order; of one time the last that came."""
-        found = [
-            (time, value) for time, value in zip(self.times, self.values, strict=True) if start_ms <= time < end_ms
-        ]
-        return found if self.in_order else sorted(dict(found).items())
+    def samples(self, start_ms: int, end_ms: int) -> tuple[list[int], list[float]]:
+        """Return times and values of the samples of [start, end) in time order; of one time the last that came."""
+        if self.in_order:
+            part = slice(bisect_left(self.times, start_ms), bisect_left(self.times, end_ms))
+            return self.times[part].tolist(), self.values[part].tolist()
+        latest = dict(zip(self.times, self.values, strict=True))
+        times = sorted(time for time in latest if start_ms <= time < end_ms)
+        return times, [latest[time] for time in times]
 
 
 @dataclass(frozen=True, slots=True)

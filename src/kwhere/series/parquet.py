@@ -49,8 +49,8 @@ _NOT_THE_FILE = (
 )
 """Errors that say nothing against a file's content."""
 
-Row = tuple[str, int, float]
-"""Labels as text, time in ms, value."""
+Row = tuple[str, list[int], list[float]]
+"""Labels as text, times in ms, values."""
 
 
 def open_database(scratch: Path, memory_mebibytes: int, threads: int) -> duckdb.DuckDBPyConnection:
@@ -100,16 +100,18 @@ def select_rows(
     end_ms: int,
     step_ms: int,
 ) -> list[Row]:
-    """Return the last sample of each series and step, by labels and time."""
+    """Return the series that match, by labels, with the last sample of each step in time order."""
     low, high = bounds(selector.labels)
     present, absent = fragments(selector.labels)
     conditions = [f"contains(labels, $present{i})" for i in range(len(present))]
     conditions += [f"not contains(labels, $absent{i})" for i in range(len(absent))]
     query = f"""
-        select labels, max(time), arg_max({_VALUE}, time) from read_parquet($files)
-        where name = $name and labels >= $low and labels < $high and time >= $start and time < $end
-              {"".join(f" and {condition}" for condition in conditions)}
-        group by labels, (time + $step - 1) // $step order by 1, 2
+        select labels, list(time order by time), list(value order by time) from (
+            select labels, max(time) as time, arg_max({_VALUE}, time) as value from read_parquet($files)
+            where name = $name and labels >= $low and labels < $high and time >= $start and time < $end
+                  {"".join(f" and {condition}" for condition in conditions)}
+            group by labels, (time + $step - 1) // $step
+        ) group by labels order by labels
     """  # noqa: S608 - the parts are written here, the values are parameters
     parameters: dict[str, object] = {
         "files": [str(path) for path in paths],
