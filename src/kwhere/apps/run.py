@@ -2,19 +2,23 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from kwhere.apps.agent import energy_book, identify, meter_bank, meter_context, topology_of
 from kwhere.apps.settings import Settings
 from kwhere.core.clock import Clock, SystemClock
 from kwhere.core.errors import KwhereError, SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.core.terms import Component, Part
+from kwhere.core.terms import Component, Method, Part
 from kwhere.core.timespan import Span
 from kwhere.core.unit import UnitKey
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.stat import StatFile
+from kwhere.local.agent_client import SOCKET_NAME
+from kwhere.local.agent_energy import agent_methods, ended_run, is_better
 from kwhere.local.cgroup import make_run_cgroup
 from kwhere.local.launch import Launch
 from kwhere.local.own_energy import OwnEnergy
@@ -33,8 +37,8 @@ FOR_EVER_NS = 365 * 86400 * NANOSECONDS_PER_SECOND
 """Slots and details of a sampler that keeps no ledger."""
 
 
-def account_command(command: Sequence[str], settings: Settings) -> RunReport:
-    """Run `command` in the foreground and return what it used."""
+def account_command(command: Sequence[str], settings: Settings, state_dir: Path) -> RunReport:
+    """Run `command` in the foreground and return what it used; `state_dir` may hold the socket of an agent."""
     clock = SystemClock()
     host = HostFS(settings.path.procfs, settings.path.sysfs, settings.path.cgroupfs)
     unit = f"{os.getpid()}-{clock.utc_ns() // NANOSECONDS_PER_SECOND}"
@@ -57,8 +61,7 @@ def account_command(command: Sequence[str], settings: Settings) -> RunReport:
             energy.finish()
     finally:
         cgroup.remove()
-    joules = energy.energy_joules() if energy is not None else {}
-    method = energy.method() if energy is not None else None
+    found = best_energy(energy, state_dir / SOCKET_NAME, unit)
     return RunReport(
         unit=unit,
         exit_code=exit_code,
@@ -68,14 +71,35 @@ def account_command(command: Sequence[str], settings: Settings) -> RunReport:
         memory_peak_bytes=use.memory_peak_bytes,
         io_read_bytes=use.io_read_bytes,
         io_write_bytes=use.io_write_bytes,
-        energy_joules=joules,
-        emissions_grams=emissions_grams(settings, joules),
-        method=method.value if method else None,
+        energy_joules=found.energy_joules,
+        emissions_grams=emissions_grams(settings, found.energy_joules),
+        method=found.method.value if found.method else None,
         zone=settings.site.zone,
+        accounted_by=found.by,
     )
 
 
-def emissions_grams(settings: Settings, joules: dict[tuple[Component, Part], float]) -> float | None:
+@dataclass(frozen=True, slots=True)
+class FoundEnergy:
+    """Energy of a run, and who measured it."""
+
+    energy_joules: Mapping[tuple[Component, Part], float]
+    method: Method | None
+    by: str
+
+
+def best_energy(own: OwnEnergy | None, socket_path: Path, unit: str) -> FoundEnergy:
+    """Return the agent's figures where it measures better than we could, else our own."""
+    ours = own.method() if own is not None else None
+    methods = agent_methods(socket_path)
+    if is_better(methods, ours):
+        theirs = ended_run(socket_path, unit, methods)
+        if theirs is not None and theirs.energy_joules:
+            return FoundEnergy(theirs.energy_joules, theirs.method, "the agent")
+    return FoundEnergy(own.energy_joules() if own is not None else {}, ours, "this command")
+
+
+def emissions_grams(settings: Settings, joules: Mapping[tuple[Component, Part], float]) -> float | None:
     """Return grams of CO2e of `joules` used just now; None without a zone, a factor or energy."""
     zone = settings.site.zone
     if zone is None or not joules:
