@@ -125,7 +125,7 @@ function pointAt(chart, index) {
 // The legend is in the page already, with the newest values; the cursor writes its own into it.
 function wireLegend(figure, chart) {
   const cells = [...figure.querySelectorAll(".legend [data-value]")];
-  const stamp = figure.querySelector("[data-cursor-time]");
+  const stamp = figure.closest(".panel").querySelector("[data-cursor-time]");
   const rest = cells.map((cell) => cell.textContent);
   const restStamp = stamp ? stamp.textContent : "";
   return (plot) => {
