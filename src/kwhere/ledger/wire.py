@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
+from operator import attrgetter
 
 from kwhere.core.errors import WireError
 from kwhere.ledger.pages import Cursor, PageHeader
@@ -13,6 +14,7 @@ from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Control, Entry, S
 LARGEST_INTEGER = 2**63 - 1
 """Every store behind the wire keeps signed 64-bit integers."""
 
+_NUMBERS = attrgetter(*NUMBER_COLUMNS)
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _CURSOR = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):(0|[1-9][0-9]{0,17})")
 
@@ -86,16 +88,15 @@ def _control_order(control: Control) -> int:
 def _row(entry: Entry) -> list[object]:
     key, figures = entry.key, entry.figures
     identity = (key.manager, key.unit, key.run) if key else (None, None, None)
-    place = f"entry {key.manager} {key.run}" if key else f"entry {entry.kind}"
-    return [
-        str(entry.kind),
-        *map(_text, identity),
-        *map(_text, (entry.name, entry.user, entry.project, entry.node_name)),
-        {clean_text(name): clean_text(value) for name, value in entry.labels},
-        sorted(entry.flags),
-        *(_number(figures.energy_uj.get(column), place) for column in ENERGY_COLUMNS),
-        *(_number(getattr(figures, column), place) for column in NUMBER_COLUMNS),
-    ]
+    row: list[object] = [str(entry.kind)]
+    row += map(_text, (*identity, entry.name, entry.user, entry.project, entry.node_name))
+    row.append({clean_text(name): clean_text(value) for name, value in entry.labels})
+    row.append(sorted(entry.flags))
+    numbers = [*map(figures.energy_uj.get, ENERGY_COLUMNS), *_NUMBERS(figures)]
+    for number in numbers:
+        if number is not None and (type(number) is not int or not 0 <= number <= LARGEST_INTEGER):
+            _integer(number, f"entry {key.manager} {key.run}" if key else f"entry {entry.kind}")
+    return row + numbers
 
 
 def _text(text: str | None) -> str | None:
