@@ -40,7 +40,7 @@ class JournalReader:
         self._store: JournalStore | None = None
 
     def read(self, after: Cursor | None, limit: int, max_bytes: int, running: RunningEpoch) -> JournalPage:
-        """Return up to `limit` slots after the cursor, at least one if there is one, then up to `max_bytes`.
+        """Return slots after the cursor: at most `limit`, and at most `max_bytes` of them unless it is one alone.
 
         Raises NotFound if the cursor's epoch is not held, WireError if it lies past the newest slot.
         """
@@ -122,7 +122,7 @@ def _take(store: JournalStore, epoch: HeldEpoch, seq: int, limit: int, max_bytes
     size = 0
     for line in store.lines(epoch.number, seq, epoch.newest):
         size += len(line)
-        if lines and (size > max_bytes or len(lines) >= limit):
+        if len(lines) >= limit or (lines and size > max_bytes):
             break
         lines.append(line)
     return tuple(lines)

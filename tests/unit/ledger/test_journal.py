@@ -77,6 +77,16 @@ def test_page_ends_at_its_size_but_holds_one_slot(tmp_path: Path) -> None:
     assert len(journal.read(None, 10, max_bytes=2 * len(journal.read(None, 1).lines[0]) + 200).lines) == 2
 
 
+def test_page_of_no_slots_is_a_header_alone(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    append(journal, 2)
+
+    page = journal.read(None, 0)
+
+    assert page.lines == ()
+    assert (page.header.newest, page.header.next) == (2, None)
+
+
 def test_page_at_the_end_is_empty(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, 2)

@@ -1,0 +1,148 @@
+"""The ledger's outbound road: an agent behind NAT sends the pages that a server would have pulled.
+
+    POST /ledger   a page (ledger/pages.py), gzip   → 200 {"after": "EPOCH:SEQ" | null}
+
+The server keeps the cursor and says in each answer where to go on (null: at the oldest slot). A page without slots asks
+where that is. What was sent twice is booked once, so a lost answer costs nothing.
+"""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
+from kwhere.core.failure_memory import FailureMemory
+from kwhere.ledger.journal import Journal
+from kwhere.ledger.journal_reader import JournalPage
+from kwhere.ledger.pages import Cursor
+from kwhere.ledger.wire import encode_page, parse_cursor
+from kwhere.transport.http import Answer, HttpClient
+
+PATH = "/ledger"
+CLOCK_HEADER = "x-clock-utc-ns"
+_MOST_WAIT_SECONDS = 600.0
+_GZIP_LEVEL = 1
+
+log = structlog.get_logger(__name__)
+
+
+class Pusher:
+    """Sends what a server does not hold yet."""
+
+    def __init__(self, client: HttpClient, journal: Journal, clock: Clock, page_slots: int) -> None:
+        self._client = client
+        self._journal = journal
+        self._clock = clock
+        self._page_slots = page_slots
+
+    def push_all(self, is_over: Callable[[], bool] = lambda: False) -> int:
+        """Send until the server holds everything; return the number of slots it was sent.
+
+        Raises JournalError; Unavailable, NotPermitted or SourceError where the server does not take a page.
+        """
+        after = self._send(self._journal.read(None, 0))
+        sent = 0
+        while not is_over():
+            page = self._page_after(after)
+            if page.header.next is None:
+                break
+            if not page.lines:
+                # the epoch is read to its end and another follows
+                after = parse_cursor(page.header.next)
+                continue
+            reached = self._send(page)
+            if reached is None or reached == after:
+                raise SourceError(f"{PATH}: expected the server to go on after {after}, found {reached}")
+            after = reached
+            sent += len(page.lines)
+            self._journal.pulled(after)
+        return sent
+
+    def _page_after(self, after: Cursor | None) -> JournalPage:
+        try:
+            return self._journal.read(after, self._page_slots)
+        except NotFound:
+            # the server stands in an epoch that is not held any more: it records the rest as lost
+            return self._journal.read(None, self._page_slots)
+
+    def _send(self, page: JournalPage) -> Cursor | None:
+        """Send a page; return where the server wants to go on."""
+        body = gzip.compress(encode_page(page.header, page.lines), _GZIP_LEVEL, mtime=0)
+        headers = {
+            "content-type": "application/x-ndjson",
+            "content-encoding": "gzip",
+            CLOCK_HEADER: str(self._clock.utc_ns()),
+        }
+        return _cursor_in(self._client.post(PATH, content=body, headers=headers))
+
+
+class LedgerPush:
+    """Pushes in rounds, in a thread of its own, from `start` to `stop`."""
+
+    def __init__(self, pusher: Pusher, clock: Clock, interval_seconds: float) -> None:
+        self._pusher = pusher
+        self._clock = clock
+        self._interval_s = interval_seconds
+        self._failures = FailureMemory()
+        self._failed_rounds = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ledger push", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first round is at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon; a page under way is sent again at the next start."""
+        self._over.set()
+        self._thread.join(0.5)
+
+    def round(self) -> float:
+        """Do one round; return the seconds to wait for the next: longer after each failure."""
+        try:
+            self._pusher.push_all(self._over.is_set)
+        except KwhereError as error:
+            self._failed_rounds += 1
+            repeats = self._failures.failed("push", str(error), self._clock.monotonic_ns())
+            if repeats is not None:
+                log.warning("ledger cannot be sent", fault=str(error), count=repeats)
+            return max(
+                self._interval_s, min(self._interval_s * 2.0 ** min(self._failed_rounds, 16), _MOST_WAIT_SECONDS)
+            )
+        self._failed_rounds = 0
+        if self._failures.recovered("push"):
+            log.info("ledger is sent again")
+        return self._interval_s
+
+    def _run(self) -> None:
+        while not self._over.wait(self.round()):
+            pass
+
+
+def _cursor_in(answer: Answer) -> Cursor | None:
+    record = _object(answer)
+    if answer.status != 200:
+        detail = record.get("detail") or answer.text[:120]
+        if answer.status in (401, 403):
+            raise NotPermitted(f"{PATH}: the server refuses our credentials: {detail}")
+        if answer.status in (429, 502, 503, 504):
+            raise Unavailable("busy", f"{PATH}: {detail}")
+        raise SourceError(f"{PATH}: expected status 200, found {answer.status}: {detail}")
+    after = record.get("after", "")
+    if after is None:
+        return None
+    if not isinstance(after, str):
+        raise SourceError(f"{PATH}: expected a cursor, found {answer.text[:80]!r}")
+    return parse_cursor(after)
+
+
+def _object(answer: Answer) -> dict[str, object]:
+    try:
+        record = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
