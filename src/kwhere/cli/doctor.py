@@ -1,0 +1,77 @@
+"""`kwhere doctor`: what can be measured here, what not, why, and what would mend it."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kwhere.cli.flags import Flag, overrides, with_flags
+from kwhere.cli.settings_options import config_option, load_settings
+
+FLAGS = (
+    Flag("path.procfs", "path.procfs", "Where procfs is mounted, or its recorded copy"),
+    Flag("path.sysfs", "path.sysfs", "Where sysfs is mounted, or its recorded copy"),
+    Flag("path.cgroupfs", "path.cgroupfs", "Where cgroups are mounted, or their recorded copy"),
+    Flag("cgroups.version", "cgroups.version", "Which hierarchies to read", click.Choice(["auto", "v1", "v2"])),
+)
+WIDTH = 80
+WIDEST = 100
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with all checks")
+@click.option("--unit", "unit", metavar="ID", help="Say why this unit has the energy it has, or none")
+@click.option(
+    "--targets",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Ask the agents of this file (Prometheus file_sd, JSON or YAML) as a server would",
+)
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="KWHERE_STATE",
+    help="State directory of agent and server  [systemd's, else XDG]",
+)
+@config_option
+@with_flags(FLAGS)
+def doctor(
+    *,
+    as_json: bool,
+    unit: str | None,
+    targets: Path | None,
+    state_dir: Path | None,
+    config_file: Path | None,
+    **values: Any,
+) -> int:
+    """Say what can be measured here, what not, why, and the exact command that would mend it.
+
+    Exit code 1 if there is something that a person should look at. Nothing is changed.
+    """
+    from kwhere.apps.doctor import examine_host
+    from kwhere.local.doctor import needs_a_person
+    from kwhere.local.doctor_text import report
+
+    settings = load_settings(config_file, overrides(FLAGS, values))
+    checks = examine_host(settings, state_dir)
+    if as_json:
+        click.echo(json.dumps({"checks": [check.as_json() for check in checks]}, indent=1))
+    else:
+        click.echo("\n".join(report(checks, output_width(), colour=shows_colour())))
+    return 1 if needs_a_person(checks) else 0
+
+
+def output_width() -> int:
+    """Return the width of the terminal, at least as wide as a line of it is read well; 80 when piped."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return WIDTH
+    return min(WIDEST, shutil.get_terminal_size().columns)
+
+
+def shows_colour() -> bool:
+    """Return whether stdout is a terminal that may be coloured (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
