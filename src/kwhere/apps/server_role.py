@@ -24,17 +24,22 @@ from kwhere.database.grid import Grid
 from kwhere.database.maintenance import upgrade
 from kwhere.database.reader import Reader
 from kwhere.database.settings import DatabaseSettings
+from kwhere.emission_factors.choose import build_chooser
 from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
+from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.intake import Intake
 from kwhere.server.page_booker import PageBooker
+from kwhere.server.passes import PassRunner
+from kwhere.server.rollup_pass import RollupPass
 from kwhere.server.series_scraper import ScrapeTarget, SeriesScraper
 from kwhere.server.target import Target
 from kwhere.server.targets import Targets
+from kwhere.server.upkeep_passes import FadePass, RetentionPass
 from kwhere.web.app import build_pages
 
 STOP_SECONDS = 2
@@ -76,6 +81,9 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
             stack.callback(scraper.stop)
         intake.start()
         stack.callback(intake.stop)
+        passes = build_passes(settings, engine, clock)
+        passes.start()
+        stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints)
         app = build_app(sources, rules)
         app.mount("/", build_pages(sources, settings.pages))
@@ -149,6 +157,21 @@ def build_scraper(
     return SeriesScraper(
         store, current, lambda target: targets.connect(by_url[target.url]), clock, settings.series.scrape
     )
+
+
+def build_passes(settings: Settings, engine: Engine, clock: Clock) -> PassRunner:
+    """Return what keeps the account: factors, then rollups that use them, then upkeep. Raises ConfigError."""
+    site = settings.site
+    zones = {} if site.zone is None else {"site.zone": site.zone}
+    zones |= {f"site.cluster_zones.{cluster}": zone for cluster, zone in site.cluster_zones.items()}
+    chooser = build_chooser(settings.emission_factors, clock, zones=zones, report=report_quality)
+    passes = (
+        FactorPass(engine, site, chooser, clock),
+        RollupPass(engine, site, clock),
+        RetentionPass(engine, settings.retention, Grid(site.tz), clock),
+        FadePass(engine, clock),
+    )
+    return PassRunner(engine, clock, passes, settings.server.pass_seconds)
 
 
 class NodeNames:

@@ -85,14 +85,12 @@ def supervise(options: UpOptions, settings: Settings, parts: UpParts, ready: Cal
 
 def up_settings(settings: Settings, state_dir: Path, agent_url: str) -> Settings:
     """Return `settings` with what one machine needs: short slots, fast pulls, one target."""
-    tree: dict[str, Any] = settings.model_dump()
-    given = settings.agent.model_fields_set
-    if "slot_seconds" not in given:
-        tree["agent"]["slot_seconds"] = max(SLOT_SECONDS, settings.agent.interval_seconds)
-    if "first_slot_seconds" not in given:
-        tree["agent"]["first_slot_seconds"] = max(FIRST_SLOT_SECONDS, settings.agent.interval_seconds)
-    tree["server"]["pull_seconds"] = PULL_SECONDS
-    tree["server"]["targets"] = (
+    tree: dict[str, Any] = settings.model_dump(exclude_unset=True)  # what nobody set keeps its place's own default
+    agent, server = tree.setdefault("agent", {}), tree.setdefault("server", {})
+    agent.setdefault("slot_seconds", max(SLOT_SECONDS, settings.agent.interval_seconds))
+    agent.setdefault("first_slot_seconds", max(FIRST_SLOT_SECONDS, settings.agent.interval_seconds))
+    server["pull_seconds"] = PULL_SECONDS
+    server["targets"] = (
         {
             "name": CLUSTER,
             "cluster": CLUSTER,

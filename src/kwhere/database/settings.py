@@ -43,7 +43,6 @@ class SiteSettings(BaseModel):
     )
     cluster_zones: dict[str, str] = Field(default_factory=dict, description="Zone by cluster, where it differs.")
     pue_ratio: float = Field(default=1.0, ge=1.0, le=5.0, description="Power usage effectiveness of the site, a ratio.")
-    pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between pulls, for the state of nodes.")
 
     @field_validator("time_zone")
     @classmethod

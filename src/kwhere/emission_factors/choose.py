@@ -3,9 +3,9 @@
 What stands in is always of the same basis (average), says what it is, and every change of it is reported.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, NoData, SourceError, Unavailable
@@ -55,6 +55,11 @@ class Chooser:
         self._in_force: dict[str, str] = {}
         self.beside = tuple(beside)
         """Providers whose figures stand beside the reported ones; asked by `factors` of their own."""
+
+    @property
+    def reporting_name(self) -> str:
+        """Return the name of the reporting provider."""
+        return self._reporting.name
 
     @property
     def refresh_seconds(self) -> float:
@@ -120,6 +125,14 @@ class Chooser:
             self._report(QualityChange(zone, before, after, reason))
 
 
+def _check_zones(countries: EmissionFactorProvider, zones: Mapping[str, str]) -> None:
+    for key, zone in zones.items():
+        try:
+            countries.factors(country_of(zone), static.ALWAYS)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {str(error).removeprefix('zone: ')}") from error
+
+
 def country_of(zone: str) -> str:
     """Return the country of a provider's zone: what stands before the first - or _ (`US-CAL-CISO`, `DE_LU`)."""
     return zone.replace("_", "-").split("-", 1)[0]
@@ -145,9 +158,13 @@ def build_chooser(
     clock: Clock,
     *,
     providers: Providers | None = None,
+    zones: Mapping[str, str] | None = None,
     report: Report = lambda change: None,
 ) -> Chooser:
-    """Return the chooser that the settings describe. Raises ConfigError that names the wrong key."""
+    """Return the chooser that the settings describe. Raises ConfigError that names the wrong key.
+
+    `zones` are zones in the settings by their key: one that nobody can know is found here and not at night.
+    """
     known = providers or find_providers()
     for name in settings.providers:
         known.plugin(name, f"{_KEY}.providers")
@@ -162,7 +179,7 @@ def build_chooser(
         for name in dict.fromkeys((settings.reporting, *settings.beside))
     }
     fallback = static.StaticProvider(static.shipped_table())
-    if settings.zone is not None and settings.reporting == static.NAME:
-        fallback.factors(country_of(settings.zone), Span(static.ALWAYS.start, datetime(1971, 1, 1, tzinfo=UTC)))
+    if settings.reporting == static.NAME:
+        _check_zones(fallback, zones or {})
     beside = [build[name] for name in settings.beside if name != settings.reporting]
     return Chooser(build[settings.reporting], fallback, settings, clock, beside=beside, report=report)

@@ -7,13 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class EmissionFactorSettings(BaseModel):
-    """Which provider answers, for which zone, and what steps in where it does not."""
+    """Which provider answers, and what steps in where it does not. For which zone: `site.zone`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    zone: str | None = Field(
-        default=None, description="Country (ISO 3166, e.g. FR), zone of the provider, or WORLD; none: no grams."
-    )
     reporting: str = Field(default="static", description="The provider whose figures are the reported ones.")
     beside: tuple[str, ...] = Field(default=(), description="Providers that are shown beside it.")
     providers: Mapping[str, Mapping[str, Any]] = Field(

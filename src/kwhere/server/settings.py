@@ -56,6 +56,6 @@ class ServerSettings(BaseModel):
         default=2.0, gt=0, description="Clock offset of a node, in seconds, above which its slots are flagged."
     )
     pass_seconds: float = Field(
-        default=30.0, gt=0, description="Seconds between two rounds of passes: rollups, factors, emissions, retention."
+        default=1.0, gt=0, description="Seconds between two looks for work of passes: rollups, factors, retention."
     )
     targets: tuple[TargetGroup, ...] = Field(default=(), description="Whom to read.")

@@ -164,7 +164,7 @@ def test_a_zone_lies_in_a_country(zone: str, country: str) -> None:
 
 
 def test_the_default_is_the_country_table() -> None:
-    choose = build_chooser(EmissionFactorSettings(zone="FR"), SystemClock())
+    choose = build_chooser(EmissionFactorSettings(), SystemClock(), zones={"site.zone": "FR"})
 
     assert choose.factors("FR", hours(0, 1))[0].grams_per_kwh == FRANCE
     assert choose.refresh_seconds == 86400
@@ -206,12 +206,16 @@ def test_a_fixed_figure_carries_its_citation_and_every_zone() -> None:
             {"reporting": "fixed", "providers": {"fixed": {"grams_per_kwh": 1, "citation": "x", "grams": 1}}},
             r"emission_factors\.providers\.fixed\.grams: Extra",
         ),
-        pytest.param({"zone": "XX"}, "zone: expected a country", id="case_energy_e2"),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build_chooser(EmissionFactorSettings.model_validate(settings), SystemClock())
+
+
+def test_case_energy_e2_an_unknown_country_in_the_settings_is_named_at_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"^site\.cluster_zones\.lyon: expected a country"):
+        build_chooser(EmissionFactorSettings(), SystemClock(), zones={"site.cluster_zones.lyon": "XX"})
 
 
 def test_marginal_factors_are_never_the_reported_ones() -> None:
