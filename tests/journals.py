@@ -55,6 +55,7 @@ class HandJournal:
     node: str = "n1"
     machine_id: str = "machine-1"
     boot_id: str = "boot-1"
+    parent: str | None = None
     cpus: int = 10
     slot_seconds: int = 60
     p_max_mw: dict[str, int] = field(default_factory=lambda: {str(c): 1_000_000 for c in Component})
@@ -118,7 +119,7 @@ class HandJournal:
             node_names=(self.node,),
             machine_id=self.machine_id,
             boot_id=self.boot_id,
-            parent=None,
+            parent=self.parent,
             epoch=epoch,
             oldest=self.oldest.get(epoch, 1) if newest else None,
             newest=newest,

@@ -79,11 +79,7 @@ def test_a_unit_has_its_power_cpu_time_and_owner(engine: Engine, booker: PageBoo
         .join(totals, totals.c.unit_id == units.c.id)
     )
     with engine.connect() as connection:
-        row = connection.execute(
-            select(units, users.c.name.label("user"))
-            .join(users, users.c.id == units.c.user_id)
-            .where(units.c.unit == "a")
-        ).one()
+        row = connection.execute(query.where(units.c.unit == "a")).one()
     assert (row.power_uw, row.cpu_ns, row.user, row.name) == (160_000_000, 960 * SECOND_NS, "alice", "cfd")
     assert (row.energy_uj, row.started_ns, row.ended_ns) == (2 * 9_600_000_000, T0_NS, None)
 

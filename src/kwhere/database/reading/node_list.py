@@ -113,7 +113,7 @@ def _counts(
     query = select(table.c.node_id, func.count()).where(table.c.node_id.in_(list(ids)), *conditions)
     if kind is not None:
         query = query.where(table.c.kind == kind)
-    return dict(moment.connection.execute(query.group_by(table.c.node_id)).tuples().all())
+    return {row[0]: row[1] for row in moment.connection.execute(query.group_by(table.c.node_id))}
 
 
 def _stopped(moment: Moment, ids: Sequence[int]) -> Mapping[int, str]:

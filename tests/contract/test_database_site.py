@@ -1,0 +1,186 @@
+"""Nodes, balance, overview and accounts as they are read, over SQLite and PostgreSQL."""
+
+import pytest
+from sqlalchemy import Engine
+from tests.account_site import T0, J, Site, fixed, keep, minutes, worked_case
+from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, key, system, unallocated, unit
+
+from kwhere.core.errors import NotFound
+from kwhere.core.terms import Component, Flag, Method
+from kwhere.database.nodes import retire
+from kwhere.database.reader import AmbiguousNode
+from kwhere.database.records import NodeState, UnitQuery, UsageBy
+from kwhere.database.settings import SiteSettings
+
+
+@pytest.fixture
+def site(engine: Engine) -> Site:
+    return Site(engine)
+
+
+def test_a_node_is_up_then_late_then_lost_then_retired(site: Site) -> None:
+    site.take(worked_case(HandJournal()))
+    states: list[NodeState] = []
+
+    for seconds in (60 + 3 * 60 + 30, 60 + 3 * 60 + 31, 60 + 3601):
+        site.clock.now_ns = T0_NS + seconds * SECOND_NS
+        states.append(site.reader.node("n1").state)
+    retire(site.engine, "c1", "n1", site.clock.now_ns, by="test")
+    states.append(site.reader.node("n1").state)
+
+    assert states == [NodeState.UP, NodeState.LATE, NodeState.LOST, NodeState.RETIRED]
+    assert [node.state for node in site.reader.nodes(state=NodeState.RETIRED).items] == [NodeState.RETIRED]
+    assert site.reader.nodes(state=NodeState.UP).items == ()
+
+
+def test_a_node_has_power_lag_and_units(site: Site) -> None:
+    site.take(worked_case(HandJournal(), slots=3))
+    site.clock.now_ns += 10 * SECOND_NS
+
+    node = site.reader.node("n1", "c1")
+
+    assert (node.power_uw, node.lag_seconds, node.units_running, node.cpus) == (180_000_000, 10.0, 2, 10)
+    assert (node.completeness_ratio, node.measured_ratio) == (1.0, 0.0)
+    assert [(m.component, m.method) for m in node.methods] == [(Component.CPU, Method.MODELLED)]
+
+
+def test_a_node_of_two_clusters_needs_its_cluster(site: Site) -> None:
+    site.take(worked_case(HandJournal()), "c1")
+    site.take(worked_case(HandJournal(machine_id="m2")), "c2")
+
+    with pytest.raises(AmbiguousNode) as caught:
+        site.reader.node("n1")
+    with pytest.raises(NotFound):
+        site.reader.node("n1", "c3")
+
+    assert caught.value.clusters == ("c1", "c2")
+    assert site.reader.node("n1", "c2").cluster == "c2"
+
+
+def test_nodes_are_paged_by_cluster_and_name(site: Site) -> None:
+    for cluster, node in (("c2", "a"), ("c1", "b"), ("c1", "a")):
+        site.take(worked_case(HandJournal(node=node, machine_id=cluster + node)), cluster)
+
+    first = site.reader.nodes(limit=2)
+    second = site.reader.nodes(limit=2, after=first.next)
+
+    assert [(n.cluster, n.node) for n in (*first.items, *second.items)] == [("c1", "a"), ("c1", "b"), ("c2", "a")]
+    assert second.next is None
+
+
+def test_the_balance_of_a_slot_adds_up(site: Site) -> None:
+    journal = HandJournal()
+    a = unit(key("a"), figures(10, 20))
+    journal.append([a, system(figures(3, 4)), unallocated(figures(0, 5))], flags=frozenset({Flag.GAP}))
+    journal.append([system(figures(1, 0))])
+    site.take(journal)
+
+    first, second = site.reader.balance("c1", "n1", minutes(0, 5))
+
+    assert (first.node_uj, first.units_uj, first.system_uj, first.unallocated_uj, first.residual_uj) == (
+        42,
+        30,
+        7,
+        5,
+        0,
+    )
+    assert (first.components[0].units_dynamic_uj, first.components[0].source) == (10, "model")
+    assert (first.flags, second.node_uj) == (frozenset({Flag.GAP}), 1)
+    assert [slot.node_uj for slot in site.reader.balance("c1", "n1", minutes(0, 5), limit=1)] == [1]
+
+
+@pytest.mark.parametrize(("step", "points"), [(60.0, 10), (120.0, 5), (300.0, 2), (600.0, 1)])
+def test_power_over_time_holds_all_energy_at_any_step(site: Site, step: float, points: int) -> None:
+    journal = worked_case(HandJournal(), slots=10)
+    site.take(journal)
+
+    found = site.reader.power(minutes(0, 10), step, "c1", "n1")
+
+    assert len(found) == points
+    assert sum(point.energy_uj for point in found) == journal.control_uj
+    assert sum(point.node_seconds for point in found) == 600
+    assert found[0].components[Component.CPU].units_dynamic_uj == 4800 * J * 10 // points
+
+
+def test_power_of_a_unit_over_time(site: Site) -> None:
+    site.take(worked_case(HandJournal(), slots=10))
+
+    found = site.reader.unit_power("c1", "slurm", "a", "a@1764000000", minutes(0, 10))
+
+    assert [point.energy_total_uj for point in found] == [48_000 * J, 48_000 * J]
+    assert found[0].span == minutes(0, 5)
+
+
+def test_the_overview_has_now_and_today(engine: Engine) -> None:
+    site = Site(engine, SiteSettings(zone="FR"))
+    keep(site, fixed(100.0))
+    site.take(worked_case(HandJournal(), slots=10))
+    site.roll()
+
+    seen = site.reader.overview(top=1)
+
+    assert (seen.power_uw, seen.energy_today_uj, seen.units_running) == (180_000_000, 108_000 * J, 2)
+    assert seen.power_now[Component.CPU].units_dynamic_uj == 80_000_000
+    assert seen.emissions_today_grams == pytest.approx(3.0)  # 180 W for 10 min = 0.03 kWh
+    assert [item.unit for item in seen.top_units] == ["a"]
+    assert (seen.nodes_by_state, seen.residual_uj, seen.completeness_ratio) == ({NodeState.UP: 1}, 0, 1.0)
+
+
+def test_an_empty_account_has_no_figures(site: Site) -> None:
+    seen = site.reader.overview()
+
+    assert (seen.power_uw, seen.energy_today_uj, seen.measured_ratio, seen.completeness_ratio) == (None, 0, None, None)
+    assert (seen.top_units, seen.emissions_today_grams) == ((), None)
+    assert site.reader.units(UnitQuery()).items == ()
+    assert site.reader.usage(UsageBy.DAY, minutes(0, 5)).rows == ()
+    assert site.reader.clusters() == ()
+    assert site.reader.users().items == ()
+    assert site.reader.power(minutes(0, 5), 60.0) == ()
+
+
+def test_a_slot_off_balance_shows_on_the_overview(site: Site) -> None:
+    first, journal = HandJournal(), HandJournal()
+    slot = first.append([system(figures(50, 0))])
+    journal.append([system(figures(47, 0))], control=slot.controls)
+    site.take(journal)
+
+    assert site.reader.overview().residual_uj == 3
+    assert site.reader.health().quarantined_slots == 1
+
+
+def test_clusters_users_and_projects_have_their_sums(site: Site) -> None:
+    site.take(worked_case(HandJournal()))
+
+    (cluster,) = site.reader.clusters()
+    alice, bob = site.reader.users().items
+    (project,) = site.reader.projects(name="p1").items
+
+    assert (cluster.cluster, cluster.nodes_by_state, cluster.units_running) == ("c1", {NodeState.UP: 1}, 2)
+    assert cluster.power_uw == 180_000_000
+    assert (alice.name, alice.units, alice.units_running, alice.energy_total_uj) == ("alice", 1, 1, 9600 * J)
+    assert (bob.name, project.energy_total_uj) == ("bob", 9600 * J)
+    assert site.reader.users(limit=1).next is not None
+    assert [u.name for u in site.reader.users(limit=1, after=site.reader.users(limit=1).next).items] == ["bob"]
+
+
+def test_a_guest_is_not_counted_beside_its_host(site: Site) -> None:
+    host, guest = worked_case(HandJournal(node="host")), HandJournal(node="guest", machine_id="m2", parent="host/vm-1")
+    guest.append([system(figures(1000 * J, 0))])
+    site.take(host)
+    site.take(guest)
+
+    usage = site.reader.usage(UsageBy.CLUSTER, minutes(0, 5)).rows
+
+    assert sum(row.energy_total_uj for row in usage) == host.control_uj
+    assert site.reader.overview().energy_today_uj == host.control_uj
+    assert site.reader.clusters()[0].power_uw == 180_000_000
+
+
+def test_health_says_what_waits(site: Site) -> None:
+    site.take(worked_case(HandJournal()))
+    before = site.reader.health()
+    site.roll()
+
+    assert before.oldest_touched_hour_at == T0
+    assert site.reader.health().oldest_touched_hour_at is None
+    assert (before.stopped_journals, before.lost_records, before.nodes_by_state) == (0, 0, {NodeState.UP: 1})
