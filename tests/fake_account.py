@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.core.timespan import Span
+from kwhere.database.reader import AmbiguousNode, BadCursor
 from kwhere.database.records import (
     AccountPage,
     AccountRecord,
@@ -221,7 +222,7 @@ class FakeAccount:
     residual_uj: int = 0
     calls: list[str] = field(default_factory=list)
 
-    def overview(self, top: int = 8) -> Overview:
+    def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
         self.calls.append("overview")
         if self.empty:
             return Overview(NOW, None, {}, Span(NOW - timedelta(hours=18), NOW), 0, None, None, None, {}, 0, (), (), 0)
@@ -254,7 +255,7 @@ class FakeAccount:
         try:
             first = int(query.after or 0)
         except ValueError:
-            raise ValueError("this cursor is not one of ours") from None
+            raise BadCursor("after: this cursor is not one of ours") from None
         items = tuple(found[first : first + query.limit])
         following = first + query.limit
         return UnitPage(items, str(following) if following < len(found) else None, query.span, 0.9987)
@@ -293,6 +294,7 @@ class FakeAccount:
         user: str | None = None,
         project: str | None = None,
         manager: str | None = None,
+        node: str | None = None,
     ) -> UsageReport:
         rows = [] if self.empty else [_usage_row(by, key, group) for key, group in _groups(by, self.records).items()]
         rows.sort(key=lambda row: row.key or "" if by is UsageBy.DAY else -row.energy_total_uj)
@@ -328,7 +330,9 @@ class FakeAccount:
         return NodePage(() if self.empty else (_node("node-a", 201.0, 1.0), _node("node-b", 117.0, 0.9974)), None)
 
     def node(self, node: str, cluster: str | None = None) -> NodeRecord:
-        if node not in ("node-a", "node-b") or self.empty:
+        if node == "twin" and cluster is None:
+            raise AmbiguousNode(node, ["c1", "c2"])
+        if node not in ("node-a", "node-b", "twin") or self.empty:
             raise NotFound(f"node {node!r}: no such node")
         return _node(node, 201.0, 1.0)
 

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
+from kwhere.database.reader import AmbiguousNode, BadCursor
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -30,6 +31,8 @@ def install_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(AmbiguousNode, _ambiguous_node)
+    app.add_exception_handler(BadCursor, _kwhere_error)
     app.add_exception_handler(KwhereError, _kwhere_error)
     app.add_exception_handler(Exception, _unexpected)
 
@@ -56,8 +59,14 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     return problem(422, f"{first['parameter']}: {first['detail']}", errors=errors)
 
 
-_STATUS: tuple[tuple[type[KwhereError], int], ...] = (
+async def _ambiguous_node(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, AmbiguousNode)
+    return problem(409, str(error), clusters=list(error.clusters))
+
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotFound, 404),
+    (BadCursor, 400),
     (NotPermitted, 403),
     (BadRequest, 400),
     (Unavailable, 503),

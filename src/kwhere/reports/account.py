@@ -28,7 +28,7 @@ from kwhere.database.records import (
 class Account(Protocol):
     """Reads; each call is one short transaction, made from a worker thread."""
 
-    def overview(self, top: int = 8) -> Overview:
+    def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
         """Return the first screen in figures, with the `top` units by power now."""
         ...
 
@@ -64,6 +64,7 @@ class Account(Protocol):
         user: str | None = None,
         project: str | None = None,
         manager: str | None = None,
+        node: str | None = None,
     ) -> UsageReport:
         """Return sums within `span`."""
         ...

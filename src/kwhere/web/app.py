@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kwhere.core.errors import ConfigError, KwhereError, NotFound, NotPermitted, Unavailable
+from kwhere.database.reader import AmbiguousNode
 from kwhere.reports.sources import Sources
 from kwhere.web.pages.emissions import choose_zone_page, emissions_page
 from kwhere.web.pages.methodology import methodology_page
@@ -88,6 +89,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotFound, 404),
     (NotPermitted, 403),
     (Unavailable, 503),
+    (AmbiguousNode, 409),
     (ConfigError, 409),
     (ValueError, 400),
 )
@@ -116,6 +118,7 @@ def _report(request: Request, error: Exception) -> None:
 _ADVICE = {
     400: "The address holds something this page does not understand.",
     403: "You may not see this.",
+    409: "The address could mean several things, or the change cannot be made here.",
     404: "There is nothing here, or nothing any more.",
     503: "A part this page needs does not answer; it may be starting.",
 }

@@ -48,6 +48,14 @@ def test_one_node(client: AsgiClient) -> None:
     assert client.get("/api/v1/nodes/nowhere").status_code == 404
 
 
+def test_a_name_that_several_clusters_have_is_a_conflict(client: AsgiClient) -> None:
+    answer = client.get("/api/v1/nodes/twin")
+
+    assert answer.status_code == 409
+    assert answer.json()["clusters"] == ["c1", "c2"]
+    assert client.get("/api/v1/nodes/twin", params={"cluster": "c1"}).status_code == 200
+
+
 def test_a_balance_adds_up_to_the_microjoule(client: AsgiClient) -> None:
     slots = client.get("/api/v1/nodes/node-a/balance", params={"from": "-10min"}).json()["slots"]
 

@@ -197,9 +197,9 @@ def test_everything_modelled_is_said_in_one_sentence() -> None:
     from kwhere.database.records import ComponentMethod
 
     class Modelled(FakeAccount):
-        def overview(self, top: int = 8) -> Overview:
+        def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
             modelled = (ComponentMethod(Component.CPU, Method.MODELLED, "model"),)
-            return replace(super().overview(top), methods=modelled)
+            return replace(super().overview(top, cluster), methods=modelled)
 
     assert "Every watt here is estimated" in _client(Modelled()).get("/").text
     assert "Every watt here is estimated" not in _client().get("/").text

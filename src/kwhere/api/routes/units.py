@@ -71,10 +71,7 @@ def list_units(
     )
     if wants_csv(request, format_):
         return csv_answer(UNIT_HEADER, _unit_rows(sources, query), "units.csv")
-    try:
-        return unit_list_view(sources.account.units(query))
-    except ValueError as error:
-        raise BadRequest(f"after: {error}") from error
+    return unit_list_view(sources.account.units(query))
 
 
 def _unit_rows(sources: Sources, query: UnitQuery) -> Iterator[list[Cell]]:

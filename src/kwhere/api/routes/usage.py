@@ -27,11 +27,12 @@ def usage(
     user: str | None = None,
     project: str | None = None,
     manager: str | None = None,
+    node: str | None = None,
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Usage | StreamingResponse:
     """Return sums within a span (default: 24 h), `system` and `unallocated` as rows of their own."""
     span = span_of(sources, start, to, timedelta(hours=24))
-    view = usage_view(sources.account.usage(by, span, cluster, user, project, manager))
+    view = usage_view(sources.account.usage(by, span, cluster, user, project, manager, node))
     if wants_csv(request, format_):
         return csv_answer(USAGE_HEADER, (usage_row(row) for row in view.items), f"usage-by-{by}.csv")
     return view

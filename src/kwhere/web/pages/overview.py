@@ -1,6 +1,6 @@
 """Overview: which unit uses the watts right now, what today cost, and whether the books balance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from kwhere.core.terms import Component, Method
 from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, UnitRecord
 from kwhere.web.charts import PageChart, power_stack
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of, fill_of, percent
-from kwhere.web.rendering import Pages
+from kwhere.web.rendering import Pages, url
 from kwhere.web.spans import SpanChoice, chart_step, choose_span
 from kwhere.web.units_table import energy_pieces
 
@@ -42,18 +42,21 @@ def overview_page(pages: Pages, request: Request) -> Response:
     """Return the page."""
     choice = choose_span("/", request.query_params, pages.now, pages.zone)
     account = pages.sources.account
-    overview = account.overview(TOP_UNITS)
+    clusters = [record.cluster for record in account.clusters()]
+    cluster = request.query_params.get("cluster") or None
+    overview = account.overview(TOP_UNITS, cluster)
     factors = account.emission_factors()
     rows = top_rows(overview.top_units)
     context = {
         "choice": choice,
         "overview": overview,
+        "cluster_chips": cluster_chips(clusters, cluster, request.query_params),
         "is_waiting": overview.power_uw is None,
         "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
         "energy_joules": joules(overview.energy_today_uj) if overview.nodes_by_state else None,
         "facts": facts_of(overview),
         "now_pieces": now_pieces(overview),
-        "chart": _chart(pages, choice),
+        "chart": _chart(pages, choice, cluster),
         "zone": pages.zone,
         "rows": rows,
         "power_column": column_of([row.power_watts for row in rows], "power"),
@@ -66,9 +69,20 @@ def overview_page(pages: Pages, request: Request) -> Response:
     return pages.render(request, "overview.html", context)
 
 
-def _chart(pages: Pages, choice: SpanChoice) -> PageChart:
-    points = pages.sources.account.power(choice.span, chart_step(choice.span))
+def _chart(pages: Pages, choice: SpanChoice, cluster: str | None) -> PageChart:
+    points = pages.sources.account.power(choice.span, chart_step(choice.span), cluster)
     return power_stack("power", "Power of all nodes", points, choice.span, choice.text)
+
+
+def cluster_chips(
+    clusters: Sequence[str], current: str | None, params: Mapping[str, str]
+) -> list[tuple[str, str, bool]]:
+    """Return text, address and whether it is shown, for all clusters and each; nothing where there is only one."""
+    if len(clusters) < 2:
+        return []
+    kept = {key: value for key, value in params.items() if key in ("span", "from", "to")}
+    all_of_them = ("all clusters", url("/", **kept), current is None)
+    return [all_of_them, *((name, url("/", cluster=name, **kept), name == current) for name in clusters)]
 
 
 def top_rows(records: Sequence[UnitRecord]) -> list[TopRow]:
