@@ -176,6 +176,7 @@ class Journal:
         store = self._ensure_store()
         position = Position(self._epoch_number, self.next_seq)
         line = encode_slot(replace(slot, seq=position.seq), self._tail.digest if self._tail else None)
+        self._name_nodes(slot)
         with store.transaction():
             if not self._facts_are_written:
                 store.write_epoch(position.epoch_number, self._epoch, self._facts.to_json())
@@ -186,6 +187,12 @@ class Journal:
         self._tail = Tail(position, digest(line))
         self._facts_are_written = True
         self._count_slot(store, removed)
+
+    def _name_nodes(self, slot: Slot) -> None:
+        """The header names every node that rows speak of: a reader takes others for a foreign node's."""
+        seen = {entry.node_name for entry in slot.entries if entry.node_name}
+        if not seen <= {self._facts.node, *self._facts.node_names}:
+            self.set_facts(replace(self._facts, node_names=tuple(sorted(seen.union(self._facts.node_names)))))
 
     def _remove_surplus(self, store: JournalStore, newest: Position) -> list[Position]:
         horizon_ns = self._clock.utc_ns() - int(self._settings.max_days * _NS_PER_DAY)

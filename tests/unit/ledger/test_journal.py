@@ -253,6 +253,20 @@ def test_facts_may_change_within_an_epoch(tmp_path: Path) -> None:
     assert header.columns == FACTS.columns
 
 
+def test_header_names_every_node_that_rows_speak_of(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    append(journal)
+    entry, *others = slot(2).entries
+
+    journal.append(replace(slot(2), entries=(replace(entry, node_name="c7"), *others)), "{}")
+
+    assert journal.read(None, 10).header.node_names == ("c1", "c7")
+    journal.close()
+    journal = open_journal(tmp_path)
+    append(journal)
+    assert journal.read(None, 10).header.node_names == ("c1", "c7"), "an old epoch keeps its names"
+
+
 def test_old_slots_are_removed(tmp_path: Path) -> None:
     clock = StandingClock()
     journal = open_journal(tmp_path, settings=JournalSettings(max_days=1), clock=clock)
