@@ -18,7 +18,7 @@ class EmbeddedStoreSettings(BaseModel):
         default=60.0, gt=0, description="How often samples are written, in seconds; a kill loses no more than this."
     )
     scrape_seconds: float = Field(default=10.0, gt=0, description="Usual distance of two samples, in seconds.")
-    memory_mebibytes: int = Field(default=512, ge=64, description="Most memory DuckDB may take, in MiB.")
+    memory_mebibytes: int = Field(default=256, ge=64, description="Most memory DuckDB may take, in MiB.")
     threads: int = Field(default=2, ge=1, description="Most threads DuckDB may use.")
     head_samples: int = Field(
         default=8_000_000, ge=1000, description="Most samples held in memory, of 16 bytes each, where writing fails."
@@ -46,7 +46,8 @@ class ScrapeSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     interval_seconds: float = Field(default=10.0, gt=0, description="How often each agent is read, in seconds.")
-    workers: int = Field(default=4, ge=1, description="How many agents are read at a time.")
+    timeout_seconds: float = Field(default=5.0, gt=0, description="Longest wait for one agent's page, in seconds.")
+    workers: int = Field(default=16, ge=1, description="How many agents are read at a time.")
     max_samples: int = Field(default=200_000, ge=1, description="Most samples taken from one page of an agent.")
 
 

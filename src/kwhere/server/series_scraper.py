@@ -6,7 +6,7 @@ An agent that does not answer gives `up` 0 and no other sample: its curves end t
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import structlog
@@ -79,10 +79,10 @@ class _Reporter:
 class _Reader:
     """Reads one target, page after page."""
 
-    def __init__(self, target: ScrapeTarget, client: HttpClient, max_samples: int, clock: Clock) -> None:
+    def __init__(self, target: ScrapeTarget, client: HttpClient, settings: ScrapeSettings, clock: Clock) -> None:
         self._target = target
         self._client = client
-        self._max_samples = max_samples
+        self._settings = settings
         self._clock = clock
         self._labels = (("cluster", target.cluster), ("node", target.node))
         self._parser = ExpositionParser(self._labels)
@@ -102,12 +102,14 @@ class _Reader:
         return _Outcome(self._target, samples, None)
 
     def _samples(self, time_s: float) -> Iterator[ScrapedSample]:
-        answer = self._client.get("/metrics", headers={"Accept": ACCEPT})
+        limit = self._settings.timeout_seconds
+        answer = self._client.get("/metrics", headers={"Accept": ACCEPT}, timeout_seconds=limit)
         if answer.status != _OK:
             raise SourceError(f"{self._target.url}/metrics: expected status 200, found {answer.status}")
         parsed = self._parser.parse(answer.body)
-        if len(parsed) > self._max_samples:
-            raise SourceError(f"{self._target.url}: expected at most {self._max_samples} samples, found {len(parsed)}")
+        most = self._settings.max_samples
+        if len(parsed) > most:
+            raise SourceError(f"{self._target.url}: expected at most {most} samples, found {len(parsed)}")
         for name, labels, value, time_ms in parsed:
             if not math.isnan(value):
                 yield ScrapedSample(name, labels, time_s if time_ms is None else time_ms / 1000, value)
@@ -137,6 +139,8 @@ class SeriesScraper:
         self._clock = clock
         self._settings = settings or ScrapeSettings()
         self._readers: dict[ScrapeTarget, _Reader] = {}
+        self._asked: dict[ScrapeTarget, Future[_Outcome]] = {}
+        """Targets that have not answered yet: a slow one holds up nobody else's next round."""
         self._scrapes = _Reporter("scrape failed", "scrape works again", clock)
         self._writes = _Reporter("series store cannot be written", "series store is written again", clock)
         self._upkeep = _Reporter("series store upkeep failed", "series store upkeep works again", clock)
@@ -145,25 +149,32 @@ class SeriesScraper:
         self.counts = ScrapeCounts()
 
     def scrape_once(self) -> ScrapeCounts:
-        """Read every target once into the store; return what this round did. Never raises for a target or the store."""
+        """Read every target once into the store; return what was done. Never raises for a target or the store."""
         with ThreadPoolExecutor(self._settings.workers, "scrape") as pool:
-            return self._round(pool)
+            return self._round(pool, wait_seconds=None)
 
-    def _round(self, pool: ThreadPoolExecutor) -> ScrapeCounts:
-        readers = self._current_readers()
-        outcomes = list(pool.map(_Reader.read, readers))
+    def _round(self, pool: ThreadPoolExecutor, wait_seconds: float | None) -> ScrapeCounts:
+        """Ask every target that is not still being asked, and take what has come after `wait_seconds` at the most."""
+        for target, reader in self._current_readers().items():
+            if target not in self._asked:
+                self._asked[target] = pool.submit(reader.read)
+        wait(self._asked.values(), wait_seconds)
+        done = [target for target, future in self._asked.items() if future.done()]
+        return self._take([self._asked.pop(target).result() for target in done])
+
+    def _take(self, outcomes: Sequence[_Outcome]) -> ScrapeCounts:
         for outcome in outcomes:
             self._scrapes.tell(f"{outcome.target.cluster} {outcome.target.url}", outcome.error)
         samples = [sample for outcome in outcomes for sample in outcome.samples]
         self._writes.tell("append", self._append(samples))
-        done = ScrapeCounts(len(outcomes), sum(o.error is not None for o in outcomes), len(samples))
+        taken = ScrapeCounts(len(outcomes), sum(o.error is not None for o in outcomes), len(samples))
         self.counts = ScrapeCounts(
-            self.counts.scrapes + done.scrapes,
-            self.counts.failures + done.failures,
-            self.counts.samples + done.samples,
+            self.counts.scrapes + taken.scrapes,
+            self.counts.failures + taken.failures,
+            self.counts.samples + taken.samples,
             self.counts.late,
         )
-        return done
+        return taken
 
     def _append(self, samples: Sequence[ScrapedSample]) -> str | None:
         try:
@@ -172,7 +183,7 @@ class SeriesScraper:
             return str(error)
         return None
 
-    def _current_readers(self) -> list[_Reader]:
+    def _current_readers(self) -> dict[ScrapeTarget, _Reader]:
         """Return a reader per present target; those of targets that went are closed."""
         wanted = list(dict.fromkeys(self._targets()))
         for gone in self._readers.keys() - set(wanted):
@@ -180,7 +191,7 @@ class SeriesScraper:
         for target in wanted:
             if target not in self._readers:
                 self._open(target)
-        return [self._readers[target] for target in wanted if target in self._readers]
+        return {target: self._readers[target] for target in wanted if target in self._readers}
 
     def _open(self, target: ScrapeTarget) -> None:
         subject = f"connect {target.cluster} {target.url}"
@@ -190,7 +201,7 @@ class SeriesScraper:
             self._scrapes.tell(subject, str(error))
             return
         self._scrapes.tell(subject, None)
-        self._readers[target] = _Reader(target, client, self._settings.max_samples, self._clock)
+        self._readers[target] = _Reader(target, client, self._settings, self._clock)
 
     # -- threads
 
@@ -206,7 +217,7 @@ class SeriesScraper:
         due_ns = self._clock.monotonic_ns()
         with ThreadPoolExecutor(self._settings.workers, "scrape") as pool:
             while not self._stop.is_set():
-                self._round(pool)
+                self._round(pool, self._settings.interval_seconds / 2)
                 missed = max(0, (self._clock.monotonic_ns() - due_ns) // interval_ns)
                 self._count_late(missed)
                 due_ns += (missed + 1) * interval_ns

@@ -1,5 +1,6 @@
 """HTTP clients with limits: every answer is bounded in time and size, and credentials stay with their host."""
 
+import math
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -50,6 +51,7 @@ class _Question:
     headers: Mapping[str, str] | None = None
     form: Mapping[str, str] | None = None
     content: bytes | None = None
+    timeout_seconds: float | None = None
 
 
 class _Remote:
@@ -82,19 +84,31 @@ class _Remote:
         headers: Mapping[str, str] | None,
         form: Mapping[str, str] | None = None,
         content: bytes | None = None,
+        timeout_seconds: float | None = None,
     ) -> _Question:
         if path and not path.startswith("/"):
             raise ValueError(f"path {path!r}: expected one that starts with /")
         url = self.base.copy_with(raw_path=self.base.raw_path.rstrip(b"/") + path.encode() if path else None)
         if params:
             url = url.copy_merge_params(dict(params))
-        return _Question(method, url, headers, form, content)
+        return _Question(method, url, headers, form, content, timeout_seconds)
 
     def extensions(self) -> dict[str, object]:
         return {"sni_hostname": self.settings.server_name} if self.settings.server_name else {}
 
-    def body(self, answer: httpx.Response) -> BoundedBody:
-        deadline_ns = self.monotonic_ns() + int(self.settings.total_timeout_seconds * 1e9)
+    def limits(self, question: _Question) -> httpx.Timeout:
+        """Return the limits of one request: the settings', or less where the question has less time."""
+        most = question.timeout_seconds
+        if most is None:
+            return self.timeout
+        settings = self.settings
+        return httpx.Timeout(
+            min(most, settings.read_timeout_seconds), connect=min(most, settings.connect_timeout_seconds)
+        )
+
+    def body(self, question: _Question, answer: httpx.Response) -> BoundedBody:
+        seconds = min(question.timeout_seconds or math.inf, self.settings.total_timeout_seconds)
+        deadline_ns = self.monotonic_ns() + int(seconds * 1e9)
         return BoundedBody(
             place=self.place(answer.request.url),
             encoding=answer.headers.get("content-encoding", ""),
@@ -110,7 +124,7 @@ class _Remote:
         target = question.url.join(answer.headers["location"])
         if (target.scheme, target.host, target.port) != (self.base.scheme, self.base.host, self.base.port):
             raise SourceError(f"{self.place(question.url)}: redirects to another host, {target.host}; not followed")
-        return _Question("GET", target, question.headers)
+        return _Question("GET", target, question.headers, timeout_seconds=question.timeout_seconds)
 
     def place(self, url: httpx.URL) -> str:
         """Return the address for messages, without its query: a query may hold what must not be logged."""
@@ -158,10 +172,17 @@ class HttpClient:
         )
 
     def get(
-        self, path: str, params: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float | None = None,
     ) -> Answer:
-        """Return the answer to a GET of `path` below the base address."""
-        question: _Question | None = self._remote.question("GET", path, params, headers)
+        """Return the answer to a GET of `path` below the base address, within `timeout_seconds` if that is less."""
+        question: _Question | None = self._remote.question(
+            "GET", path, params, headers, timeout_seconds=timeout_seconds
+        )
         for _ in range(MAX_REDIRECTS + 1):
             assert question is not None
             answer, again = self._ask(question)
@@ -186,7 +207,7 @@ class HttpClient:
         began_ns = self._remote.monotonic_ns()
         with self._stream(question) as answer:
             again = self._remote.redirected(question, answer)
-            body = self._remote.body(answer)
+            body = self._remote.body(question, answer)
             for chunk in answer.iter_raw():
                 body.feed(chunk)
             elapsed = (self._remote.monotonic_ns() - began_ns) / 1e9
@@ -201,6 +222,7 @@ class HttpClient:
                 headers=question.headers,
                 data=question.form,
                 content=question.content,
+                timeout=self._remote.limits(question),
                 extensions=self._remote.extensions(),
             ) as answer:
                 yield answer
@@ -243,10 +265,17 @@ class AsyncHttpClient:
         )
 
     async def get(
-        self, path: str, params: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float | None = None,
     ) -> Answer:
-        """Return the answer to a GET of `path` below the base address."""
-        question: _Question | None = self._remote.question("GET", path, params, headers)
+        """Return the answer to a GET of `path` below the base address, within `timeout_seconds` if that is less."""
+        question: _Question | None = self._remote.question(
+            "GET", path, params, headers, timeout_seconds=timeout_seconds
+        )
         for _ in range(MAX_REDIRECTS + 1):
             assert question is not None
             answer, again = await self._ask(question)
@@ -271,7 +300,7 @@ class AsyncHttpClient:
         began_ns = self._remote.monotonic_ns()
         async with self._stream(question) as answer:
             again = self._remote.redirected(question, answer)
-            body = self._remote.body(answer)
+            body = self._remote.body(question, answer)
             async for chunk in answer.aiter_raw():
                 body.feed(chunk)
             elapsed = (self._remote.monotonic_ns() - began_ns) / 1e9
@@ -286,6 +315,7 @@ class AsyncHttpClient:
                 headers=question.headers,
                 data=question.form,
                 content=question.content,
+                timeout=self._remote.limits(question),
                 extensions=self._remote.extensions(),
             ) as answer:
                 yield answer

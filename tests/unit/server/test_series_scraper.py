@@ -31,6 +31,8 @@ class Agent:
         self.page = b"kwhere_node_load1 0.5\n"
         self.asked: list[str] = []
         self.url = ""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
 
 @contextmanager
@@ -40,6 +42,7 @@ def agent() -> Iterator[Agent]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             scripted.asked.append(f"{self.path} {self.headers['Accept']}")
+            scripted.may_answer.wait()
             self.send_response(scripted.status)
             self.send_header("Content-Length", str(len(scripted.page)))
             self.end_headers()
@@ -205,6 +208,29 @@ def test_a_store_that_cannot_write_is_logged_once_and_never_ends_the_rounds(
             work(scraper)
 
     assert [line["log_level"] for line in logs] == ["warning", "info"]
+
+
+def test_an_agent_that_hangs_holds_up_no_other_and_is_down(store: EmbeddedSeriesStore) -> None:
+    with agent() as slow, agent() as quick:
+        slow.may_answer.clear()
+        seen = threading.Event()
+
+        def targets() -> list[ScrapeTarget]:
+            if len(quick.asked) >= 5 and len(slow.asked) >= 2:
+                seen.set()
+            return [ScrapeTarget("c", "quick", quick.url), ScrapeTarget("c", "slow", slow.url)]
+
+        settings = ScrapeSettings(interval_seconds=0.05, timeout_seconds=0.5)
+        scraper = SeriesScraper(store, targets, connect, SystemClock(), settings)
+        scraper.start()
+        assert seen.wait(30)
+        slow.may_answer.set()
+        scraper.stop()
+
+    quick_up, slow_up = store.select(Selector("up", {}), ALWAYS, 0.001)
+    assert set(quick_up.values) == {1}
+    assert slow_up.values[0] == 0
+    assert len(quick_up.values) > len(slow_up.values)
 
 
 def test_the_threads_scrape_until_they_are_stopped(store: EmbeddedSeriesStore) -> None:

@@ -179,6 +179,16 @@ def test_silence_is_unavailable_as_timeout() -> None:
     assert caught.value.reason == "timeout"
 
 
+def test_one_question_may_have_less_time_than_the_settings_give() -> None:
+    done = threading.Event()
+    with serving(lambda _: wait(done)) as url:
+        with HttpClient(url) as client, pytest.raises(Unavailable) as caught:
+            client.get("/", timeout_seconds=0.05)
+        done.set()
+
+    assert caught.value.reason == "timeout"
+
+
 def test_an_answer_that_drips_is_cut_at_the_total_timeout() -> None:
     now = iter(range(0, 10**12, 10**9))  # every look at the clock is a second later
     with serving(lambda h: answer(h, b"x" * 400_000)) as url:
