@@ -17,6 +17,7 @@ from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 
 HOLD_NS = NANOSECONDS_PER_SECOND
+_BUSY_SECONDS = 5.0
 _NAMING_LABELS = frozenset({"user", "project", "name"})
 _BEGAN = re.compile(r"@[0-9]+(\.[A-Za-z0-9_.-]*)?")
 _PROCESS_LABELS = ("unit", "run")
@@ -28,7 +29,7 @@ class HeldSamples:
     def __init__(self, runner: CollectorRunner, clock: Clock) -> None:
         self._runner = runner
         self._clock = clock
-        self._lock = threading.Lock()
+        self._locks = {name: threading.Lock() for name in runner.names}
         self._held: dict[str, tuple[int, list[Sample]]] = {}
 
     def collect(self, names: Collection[str]) -> list[Sample]:
@@ -36,10 +37,18 @@ class HeldSamples:
         for name in names:
             if name not in self._runner.names:
                 raise NotFound(f"collector {name}: expected one of {', '.join(self._runner.names)}")
-        with self._lock:
-            return [sample for name in self._runner.names if not names or name in names for sample in self._fresh(name)]
+        return [sample for name in self._runner.names if not names or name in names for sample in self._fresh(name)]
 
     def _fresh(self, name: str) -> list[Sample]:
+        if not self._locks[name].acquire(timeout=_BUSY_SECONDS):
+            # it hangs on behalf of an earlier scrape: the runner says so, and nothing else of it
+            return self._runner.collect((name,))
+        try:
+            return self._held_or_taken(name)
+        finally:
+            self._locks[name].release()
+
+    def _held_or_taken(self, name: str) -> list[Sample]:
         now_ns = self._clock.monotonic_ns()
         taken_ns, samples = self._held.get(name, (None, []))
         if taken_ns is None or now_ns - taken_ns >= HOLD_NS:

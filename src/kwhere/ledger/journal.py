@@ -12,6 +12,7 @@ import structlog
 
 from kwhere.core.clock import Clock, SystemClock
 from kwhere.core.errors import JournalError
+from kwhere.core.failure_memory import FailureMemory
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.ledger.epoch_facts import EpochFacts
 from kwhere.ledger.file_system import Durability, file_system_of
@@ -63,6 +64,7 @@ class Journal:
         self._state: str | None = None
         self._pulled = Position(0, 0)
         self._damage: str | None = None
+        self._losses = FailureMemory()
         self._is_adopted = False
         self._errors: Counter[str] = Counter()
         self._stats = JournalStats(0, 0, {}, 0, 0, clock.utc_ns() / NANOSECONDS_PER_SECOND)
@@ -209,8 +211,8 @@ class Journal:
 
     def _count_slot(self, store: JournalStore, removed: list[Position]) -> None:
         lost = sum(position > self._pulled for position in removed)
-        if lost:
-            log.warning("slots removed that no reader had pulled", count=lost)
+        if lost and (times := self._losses.failed("lost", "bound", self._clock.monotonic_ns())) is not None:
+            log.warning("slots removed that no reader had pulled", count=lost, times=times)
         self._stats = replace(
             self._stats,
             slots_total=self._stats.slots_total + 1,

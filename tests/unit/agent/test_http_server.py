@@ -14,9 +14,11 @@ from tests.unit.agent.faces import LOAD, TOKEN, Face, FaceMaker, local, unit_sam
 from tests.unit.ledger.journals import append
 from tests.unit.ledger.slots import slot
 
+from kwhere.agent import anonymous, http_protocol
 from kwhere.agent.health import Health
 from kwhere.agent.http_settings import HttpSettings
 from kwhere.agent.listen import open_sockets
+from kwhere.collectors import runner
 from kwhere.core.errors import ConfigError
 from kwhere.core.metrics import Sample
 from kwhere.ledger.decode import decode_page
@@ -436,6 +438,37 @@ def test_stop_does_not_wait_for_a_scrape_that_hangs(make_face: FaceMaker) -> Non
     free.set()
     scrape.join()
     threading.excepthook = excepthook
+
+
+def test_scrapes_go_on_though_a_collector_hangs(make_face: FaceMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anonymous, "_BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(runner, "_BUSY_SECONDS", 0.01)
+    face = make_face()
+    entered, free = threading.Event(), threading.Event()
+
+    def hang() -> Iterator[Sample]:
+        entered.set()
+        free.wait()
+        yield from unit_samples()
+
+    face.feed.samples = hang()
+    stuck = threading.Thread(target=lambda: face.get("/metrics"))
+    stuck.start()
+    entered.wait()
+
+    answers = [face.get("/metrics", token=token) for token in (None, TOKEN, None, TOKEN, None, TOKEN)]
+    free.set()
+    stuck.join()
+
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert all('kwhere_collector_up{collector="units"} 0' in answer.text for answer in answers)
+    assert all("kwhere_node_load1 0.5" in answer.text for answer in answers)
+
+
+def test_silent_connection_is_closed(make_face: FaceMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "SILENCE_SECONDS", 0.01)
+
+    assert raw(make_face(), b"GET /metr") == b""
 
 
 def test_more_connections_than_allowed_get_a_503(make_face: FaceMaker) -> None:
