@@ -29,6 +29,8 @@ FILE_NAME = "journal.sqlite"
 LOCK_NAME = "journal.lock"
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 _NS_PER_DAY = 86_400 * NANOSECONDS_PER_SECOND
+_AGED_AT_ONCE = 10
+"""Few at a time: a clock that stepped ahead, or a node that was off for weeks, must not empty the journal in one go."""
 _FATAL_AT_START = frozenset({"network", "locked"})
 _SET_ASIDE = frozenset({"corrupt", "foreign"})
 _KEEPS_CONNECTION = frozenset({"full", "busy"})
@@ -198,7 +200,7 @@ class Journal:
 
     def _remove_surplus(self, store: JournalStore, newest: Position) -> list[Position]:
         horizon_ns = self._clock.utc_ns() - int(self._settings.max_days * _NS_PER_DAY)
-        removed = store.remove_ended_before(horizon_ns, newest)
+        removed = store.remove_ended_before(horizon_ns, _AGED_AT_ONCE, newest)
         max_bytes = int(self._settings.max_mebibytes * 1024 * 1024)
         while store.used_bytes() > max_bytes:
             batch = store.remove_oldest(max(1, store.count() // 50), newest)

@@ -247,11 +247,12 @@ class JournalStore:
         )
         return (pages - free) * size
 
-    def remove_ended_before(self, end_ns: int, keep: Position) -> list[Position]:
-        """Remove slots that ended before `end_ns`, except `keep`; return their places."""
+    def remove_ended_before(self, end_ns: int, count: int, keep: Position) -> list[Position]:
+        """Remove up to `count` oldest slots that ended before `end_ns`, except `keep`; return their places."""
         rows = self._db.execute(
-            "DELETE FROM slots WHERE end_ns < ? AND (epoch_number, seq) < (?, ?) RETURNING epoch_number, seq",
-            (end_ns, keep.epoch_number, keep.seq),
+            "DELETE FROM slots WHERE id IN (SELECT id FROM slots WHERE (epoch_number, seq) < (?, ?)"
+            " ORDER BY epoch_number, seq LIMIT ?) AND end_ns < ? RETURNING epoch_number, seq",
+            (keep.epoch_number, keep.seq, count, end_ns),
         ).fetchall()
         return [Position(*row) for row in rows]
 

@@ -278,6 +278,18 @@ def test_old_slots_are_removed(tmp_path: Path) -> None:
     assert journal.stats().slots_held == 3
 
 
+def test_clock_that_steps_ahead_does_not_empty_the_journal(tmp_path: Path) -> None:
+    clock = StandingClock()
+    journal = open_journal(tmp_path, clock=clock)
+    for minutes in range(50):
+        append_at(journal, clock, minutes)
+
+    append_at(journal, clock, 60 * 24 * 365)
+    append_at(journal, clock, 51)
+
+    assert seqs(journal) == list(range(11, 53))
+
+
 def test_newest_slot_stays_however_old(tmp_path: Path) -> None:
     clock = StandingClock()
     journal = open_journal(tmp_path, settings=JournalSettings(max_days=1), clock=clock)
