@@ -94,6 +94,9 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
 
     Raises ConfigError, Unavailable where not even /proc/stat can be read, JournalError (network, locked).
     """
+    timing = timing_of(config.agent)
+    chosen = chosen_collectors(config.collector)
+    _check_idle_watts(config.agent)
     raise_descriptor_limit()
     host = HostFS(config.path.procfs, config.path.sysfs, config.path.cgroupfs)
     clock = clock_of(host)
@@ -121,11 +124,11 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             sink=journal if journal is not None else NoJournal(),
             board=board,
         ),
-        timing_of(config.agent),
+        timing,
     )
     _restore(sampler, sampler.parts.sink)
     runner = CollectorRunner(
-        chosen_collectors(config.collector),
+        chosen,
         CollectorContext(host, clock, board, journal.stats if journal is not None else None),
     )
     pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)
@@ -179,9 +182,6 @@ def meter_bank(meters: Meters, settings: AgentSettings) -> MeterBank:
 
 def energy_book(settings: AgentSettings, meters: Meters, context: MeterContext, bank: MeterBank) -> EnergyBook:
     """Return the splitter, with the idle power of each domain: configured, learned, or the model's."""
-    unknown = sorted(settings.idle_watts.keys() - _IDLE_KEYS)
-    if unknown:
-        raise ConfigError(f"agent.idle_watts.{unknown[0]}: expected one of cpu, dram, other")
     by_source = {meter.source: meter for meter in meters.meters}
 
     def baseline(source: str, domain: Domain) -> IdleBaseline:
@@ -249,6 +249,12 @@ def _paced(settings: AgentSettings, host: HostFS, clock: Clock) -> AgentSettings
     if apart_ns <= 0:
         return settings
     return settings.model_copy(update={"interval_seconds": apart_ns / NANOSECONDS_PER_SECOND})
+
+
+def _check_idle_watts(settings: AgentSettings) -> None:
+    unknown = sorted(settings.idle_watts.keys() - _IDLE_KEYS)
+    if unknown:
+        raise ConfigError(f"agent.idle_watts.{unknown[0]}: expected one of cpu, dram, other")
 
 
 def _settle_in(settings: AgentSettings, state_dir: Path | None) -> None:

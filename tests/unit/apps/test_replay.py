@@ -52,6 +52,7 @@ WORKED: dict[str, dict[Key, int]] = {
     "cascade-lake-ap": {
         ("42", "cpu", "dynamic"): 1_980_198_020,
         ("43", "cpu", "dynamic"): 1_707_317_073,
+        ("system", "cpu", "dynamic"): 62_484_907,  # slurmd: 2000 x 0.2 / 20.2 and 1750 x 0.2 / 8.2
     },
     # 1100 - 100 = 1000 J over 36.8 s; dram 80 - 30 = 50 J; idle by allocation of 8 CPUs: 488 and 1999 milli-CPUs
     "k8s-v2-systemd": {
