@@ -7,6 +7,7 @@ from sqlalchemy import Engine, Table, select
 from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, key, system, unallocated, unit
 
 from kwhere.core.timespan import Span
+from kwhere.database.cursors import find_target
 from kwhere.database.engine import writing
 from kwhere.database.factors import keep_factors
 from kwhere.database.grid import Grid
@@ -60,9 +61,21 @@ class Site:
             if not outcome.more:
                 return
 
+    def go_on(self, journal: HandJournal, now_ns: int, cluster: str = "c1") -> None:
+        """Read on where the database stands, as a server does that has just started."""
+        self.clock.now_ns = now_ns
+        target = Target(cluster, f"http://{cluster}.{journal.node}:9810")
+        with self.engine.connect() as connection:
+            row = find_target(connection, target.key)
+        if row is not None:
+            self._read[target.key] = str(row.cursor)
+        self.take(journal, cluster)
+
     def roll(self) -> None:
-        roll_hours(self.engine, self.settings, self.clock.now_ns)
-        roll_days(self.engine, self.settings, self.clock.now_ns)
+        while roll_hours(self.engine, self.settings, self.clock.now_ns):
+            pass
+        while roll_days(self.engine, self.settings, self.clock.now_ns):
+            pass
 
 
 def worked_case(journal: HandJournal, slots: int = 1) -> HandJournal:

@@ -49,10 +49,15 @@ def upgrade(engine: Engine) -> SchemaState:
         newer = _newer(current_revision(connection))
         if newer:
             raise ConfigError(f"database.url: {newer[0]}")
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        upgrade_to(connection, "head")
     return check(engine)
+
+
+def upgrade_to(connection: Connection, revision: str) -> None:
+    """Bring the schema to `revision`, in the transaction of `connection`."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 def require_current(engine: Engine) -> None:
@@ -90,9 +95,13 @@ def current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+def is_newer(revision: str | None) -> bool:
+    """Return whether a revision is unknown to this version, and so of a newer one."""
+    return revision is not None and revision not in {script.revision for script in _script().walk_revisions()}
+
+
 def _newer(current: str | None) -> list[str]:
-    known = {script.revision for script in _script().walk_revisions()}
-    if current is None or current in known:
+    if not is_newer(current):
         return []
     return [f"schema revision {current} is newer than this version's {_head()}: install the newer kwhere"]
 
