@@ -48,6 +48,7 @@ class Site:
         self.clock = HandClock(T0_NS)
         self.booker = PageBooker(engine, Grid(settings.tz), 30.0)
         self.reader = Reader(engine, self.clock, settings)
+        self.reader_grid = Grid(settings.tz)
         self._read: dict[str, str] = {}
 
     def take(self, journal: HandJournal, cluster: str = "c1") -> None:

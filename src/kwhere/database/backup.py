@@ -1,7 +1,7 @@
 """A whole account in one file, the same from either database: gzip over lines of JSON.
 
-Line 1 is a header with the schema's revision; then per table a line that names its columns, followed by its rows; at the
-end a line with the number of rows and the digest of all before, so that a file cut short is never restored.
+Line 1 is a header with the schema's revision; then per table a line that names its columns, followed by its rows; at
+the end a line with the number of rows and the digest of all before, so that a file cut short is never restored.
 """
 
 import base64

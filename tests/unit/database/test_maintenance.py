@@ -1,0 +1,111 @@
+"""The schema: made, checked, upgraded, and refused where a newer version has been at it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, text
+
+from kwhere.core.errors import ConfigError
+from kwhere.database.engine import open_engine, writing
+from kwhere.database.maintenance import check, require_current, upgrade
+from kwhere.database.schema import metadata
+from kwhere.database.settings import DatabaseSettings, SiteSettings
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Engine]:
+    opened = open_engine(DatabaseSettings(url=f"sqlite:///{tmp_path / 'fresh.sqlite'}"))
+    yield opened
+    opened.dispose()
+
+
+def test_an_upgraded_database_has_the_schema_of_the_code(engine: Engine) -> None:
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), metadata)
+
+    assert differences == []
+    assert check(engine).is_current
+
+
+def test_an_empty_database_is_told_what_to_do(fresh: Engine) -> None:
+    assert (check(fresh).current, check(fresh).is_current) == (None, False)
+    with pytest.raises(ConfigError, match="kwhere database upgrade"):
+        require_current(fresh)
+
+
+def test_upgrading_twice_changes_nothing(fresh: Engine) -> None:
+    first = upgrade(fresh)
+
+    assert upgrade(fresh) == first
+    require_current(fresh)
+
+
+def test_a_newer_schema_is_refused(engine: Engine) -> None:
+    with writing(engine).begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    try:
+        with pytest.raises(ConfigError, match="newer than this version"):
+            upgrade(engine)
+        with pytest.raises(ConfigError, match="newer than this version"):
+            require_current(engine)
+    finally:
+        with writing(engine).begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+
+
+def test_a_missing_table_is_found(fresh: Engine) -> None:
+    upgrade(fresh)
+    with writing(fresh).begin() as connection:
+        connection.execute(text("DROP TABLE audit"))
+
+    assert check(fresh).problems == ("tables are missing: audit",)
+
+
+def test_a_damaged_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "d.sqlite"
+    engine = open_engine(DatabaseSettings(url=f"sqlite:///{path}"))
+    upgrade(engine)
+    engine.dispose()
+    data = bytearray(path.read_bytes())
+    data[8192 : 8192 + 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+
+    state = check(open_engine(DatabaseSettings(url=f"sqlite:///{path}")))
+
+    assert any("damaged" in problem for problem in state.problems)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "expected a SQLAlchemy URL"),
+        ("mysql://localhost/x", "expected sqlite or postgresql, found mysql"),
+        ("sqlite://", "in-memory"),
+        ("sqlite:///:memory:", "in-memory"),
+    ],
+)
+def test_a_url_that_cannot_serve_names_its_key(url: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"database\.url: .*{message}"):
+        open_engine(DatabaseSettings(url=url))
+
+
+def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret\n")
+
+    engine = open_engine(
+        DatabaseSettings(url="postgresql://kwhere@localhost/kwhere", password_file=str(tmp_path / "password"))
+    )
+
+    assert engine.url.password == "s3cret"
+    assert "s3cret" not in repr(engine)
+    with pytest.raises(ConfigError, match=r"database\.password_file"):
+        open_engine(DatabaseSettings(url="postgresql://h/d", password_file=str(tmp_path / "none")))
+
+
+def test_an_unknown_time_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown time zone"):
+        SiteSettings(time_zone="Mars/Olympus")
