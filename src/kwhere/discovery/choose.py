@@ -7,7 +7,7 @@ from kwhere.discovery.classify import Classifier, paths_of
 from kwhere.discovery.process_units import MANAGER, ProcessUnits
 from kwhere.discovery.settings import ProcessMode, UnitsSettings
 from kwhere.discovery.unit_source import UnitSource
-from kwhere.kernel.cgroups import CgroupVersion, detect_layout
+from kwhere.kernel.cgroups import CgroupLayout, CgroupVersion, detect_layout
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.processes import list_pids, read_cgroup_text, read_stat
 
@@ -24,27 +24,36 @@ def open_unit_sources(
     try:
         layout = detect_layout(fs, cgroups_version)
     except Unavailable:
-        return (ProcessUnits(fs, clock),) if wants_processes(fs, settings, has_cgroups=False) else ()
+        return (ProcessUnits(fs, clock),) if wants_processes(fs, settings, None) else ()
     cgroups = CgroupUnits(fs, layout, settings, clock)
-    if not wants_processes(fs, settings, has_cgroups=True):
+    if not wants_processes(fs, settings, layout):
         return (cgroups,)
+    accounted = _accounted(layout)
 
     def is_owned(text: str) -> bool:
-        return any(cgroups.owns(path) for path in paths_of(text))
+        return any(cgroups.owns(path) for path in paths_of(text, accounted))
 
     return cgroups, ProcessUnits(fs, clock, is_owned)
 
 
-def wants_processes(fs: HostFS, settings: UnitsSettings, *, has_cgroups: bool) -> bool:
+def wants_processes(fs: HostFS, settings: UnitsSettings, layout: CgroupLayout | None) -> bool:
     """Return whether process groups are of use: asked for, or most processes lie in no unit's cgroup."""
     if settings.managers is not None and MANAGER not in settings.managers:
         return False
     if settings.processes is not ProcessMode.AUTO:
         return settings.processes is ProcessMode.ON
-    return not has_cgroups or _mostly_outside(fs, Classifier(settings))
+    return layout is None or _mostly_outside(fs, Classifier(settings), _accounted(layout))
 
 
-def _mostly_outside(fs: HostFS, classifier: Classifier) -> bool:
+def _accounted(layout: CgroupLayout) -> frozenset[str]:
+    """Return the controllers of the lines of `/proc/PID/cgroup` in whose hierarchies CPU time is read.
+
+    A v1 host may keep services in its systemd hierarchy alone, where nothing is counted.
+    """
+    return frozenset("" if hierarchy.is_v2 else "cpuacct" for hierarchy in layout.cpu)
+
+
+def _mostly_outside(fs: HostFS, classifier: Classifier, accounted: frozenset[str]) -> bool:
     inside = outside = 0
     try:
         pids = list_pids(fs)
@@ -54,7 +63,7 @@ def _mostly_outside(fs: HostFS, classifier: Classifier) -> bool:
         try:
             if pid == 1 or read_stat(fs, pid).is_kernel_thread:
                 continue
-            owner = classifier.cgroup_text(read_cgroup_text(fs, pid))
+            owner = classifier.cgroup_text(read_cgroup_text(fs, pid), accounted)
         except (Unavailable, SourceError):
             continue
         if owner is None:

@@ -31,13 +31,14 @@ class Classifier:
         ranked = self._ranked(path)
         return ranked[1] if ranked else None
 
-    def cgroup_text(self, text: str) -> Match | None:
+    def cgroup_text(self, text: str, controllers: frozenset[str] | None = None) -> Match | None:
         """Return the owner of a process by the text of its `/proc/PID/cgroup`: the deepest over all lines.
 
-        Hierarchies may disagree; the line whose rule comes first wins, and among those the deepest unit.
+        `controllers` as for `paths_of`. Hierarchies may disagree; the line whose rule comes first wins, and among
+        those the deepest unit.
         """
         best: tuple[tuple[int, int, int], Match] | None = None
-        for path in paths_of(text):
+        for path in paths_of(text, controllers):
             ranked = self._ranked(path)
             if ranked is None:
                 continue
@@ -64,11 +65,16 @@ class Classifier:
         return None
 
 
-def paths_of(text: str) -> Sequence[str]:
-    """Return the cgroup path of every line of `/proc/PID/cgroup`; lines of another form are left out."""
+def paths_of(text: str, controllers: frozenset[str] | None = None) -> Sequence[str]:
+    """Return the cgroup path of every line of `/proc/PID/cgroup`; lines of another form are left out.
+
+    With `controllers` only the lines of these: `cpuacct`, or `""` for the v2 tree.
+    """
     found = []
     for line in text.split("\n"):
         parts = line.split(":", 2)  # a path may hold colons
-        if len(parts) == 3 and parts[2].startswith("/"):
+        if len(parts) != 3 or not parts[2].startswith("/"):
+            continue
+        if controllers is None or not controllers.isdisjoint(parts[1].split(",")):
             found.append(parts[2])
     return found

@@ -8,7 +8,7 @@ Parents are read before their children: then a parent's counters never hold a ch
 Processes are kept in the order of their start, and a parent, adoptive ones too, starts before its children.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kwhere.core.errors import SourceError, Unavailable
@@ -48,6 +48,11 @@ class Process:
         """Return all ticks of it and its waited-for children that are booked or will be."""
         return self.stat.own_ticks + self.stat.children_ticks
 
+    @property
+    def unexplained_ticks(self) -> int:
+        """Return how much of its gain no child's own book explains yet."""
+        return self.gained_user + self.gained_system - self.debit - self.old_debit
+
 
 @dataclass(frozen=True, slots=True)
 class Booking:
@@ -61,9 +66,10 @@ class Booking:
 class ProcessTable:
     """Walks `/proc` and tells who used how much since the last walk."""
 
-    def __init__(self, fs: HostFS, cpus: int) -> None:
+    def __init__(self, fs: HostFS, cpus: int, few: int = _FEW) -> None:
         self._fs = fs
         self._cpus = cpus
+        self._few = few
         self._processes: dict[int, Process] = {}
         self._step = 0
         self._walked_ns: int | None = None
@@ -122,7 +128,7 @@ class ProcessTable:
 
     def _read_known(self, listed: Collection[int], bookings: list[Booking], now_ns: int) -> list[Process]:
         skipped = []
-        spare = len(listed) > _FEW
+        spare = len(listed) > self._few
         for process in list(self._processes.values()):
             if spare and self._may_wait(process):
                 skipped.append(process)
@@ -236,44 +242,53 @@ class ProcessTable:
         self._restored = {}
 
     def _hand_out_debits(self) -> None:
+        """Charge what ended children had in their own books to whoever waited for them."""
         parents = {pid: parent for pid, parent, _, _ in self._lost}
-        for _, parent, ticks, unread in self._lost:
-            reaper = parent
-            for _ in range(len(parents)):
-                if reaper in self._processes or reaper not in parents:
-                    break
-                reaper = parents[reaper]  # it went too: what it had waited for came to its own parent
-            heir = self._processes.get(reaper) or self._processes.get(1)
+        orphans = []
+        for lost in self._lost:
+            heir = self._processes.get(lost[1])
+            if heir is None:
+                orphans.append(lost)
+            else:
+                heir.debit += lost[2]
+                heir.slack += lost[3]
+        for _, parent, ticks, unread in orphans:
+            # Its parent ended too. Either that had waited for it first, or init or another forebear adopted it:
+            # the one whose counters gained enough.
+            heirs = list(self._forebears(parent, parents))
+            heir = next((heir for heir in heirs if heir.unexplained_ticks >= ticks), heirs[0] if heirs else None)
             if heir is not None:
                 heir.debit += ticks
                 heir.slack += unread
 
+    def _forebears(self, pid: int, lost: Mapping[int, int]) -> Iterator[Process]:
+        """Yield the living forebears of a process that is gone, nearest first, init at last."""
+        for _ in range(len(lost) + len(self._processes) + 1):
+            process = self._processes.get(pid)
+            if process is not None:
+                yield process
+            above = process.stat.parent if process is not None else lost.get(pid, 0 if pid == 1 else 1)
+            if above == 0:
+                return
+            pid = above
+
     def _settle(self) -> Iterator[Booking]:
-        passed_on: list[tuple[int, int]] = []
+        """Book what counters of waited-for children gained and no debit explains.
+
+        A debit that this reading does not bear out waits for the next one: the parent may have been read first. Then
+        it is dropped: the kernel forgot the child (SIGCHLD ignored), and no counter repeats it.
+        """
         for process in self._processes.values():
             gained = process.gained_user + process.gained_system
-            debit = process.debit + process.old_debit
-            slack = process.slack + process.old_slack
-            if not gained and not debit and not slack:
+            if process.read_step != self._step or not (gained or process.debit or process.old_debit or process.slack):
                 continue
-            rest = gained - debit
-            if process.read_step == self._step:
-                # A debit that this reading and the next do not bear out was another's: adopted, or never waited for.
-                unborne = min(max(0, -rest), process.debit)
-                if unborne < -rest:
-                    passed_on.append((process.stat.parent, -rest - unborne))
-                process.old_debit, process.debit = unborne, 0
-                process.old_slack, process.slack = process.slack, 0
-            elif rest < 0:
-                process.debit, process.old_debit = -rest, 0
-            else:
-                process.debit = process.old_debit = 0
+            rest = gained - process.debit - process.old_debit
+            slack = process.slack + process.old_slack
+            process.old_debit = min(max(0, -rest), process.debit)
+            process.old_slack = process.slack
+            process.debit = process.slack = 0
             rest = max(0, rest - slack)
             user = rest * process.gained_user // gained if gained else 0
             process.gained_user = process.gained_system = 0
             if rest:
                 yield Booking(process, user, rest - user)
-        for parent, ticks in passed_on:
-            heir = self._processes.get(parent)
-            if heir is not None:
-                heir.debit += ticks

@@ -32,6 +32,7 @@ def _sources(tree: FakeCgroups, **settings: object) -> list[str]:
     (["0::/\n"], {"managers": ["slurm"]}, ["CgroupUnits"]),
     (["0::/\n"], {"managers": ["slurm", "process"]}, ["CgroupUnits", "ProcessUnits"]),
     ([], {}, ["CgroupUnits"]),
+    (["3:name=systemd:/system.slice/nginx.service\n1:cpuacct:/\n0::/\n"], {}, ["CgroupUnits", "ProcessUnits"]),
     (["4:memory:/process_api/x\n1:cpuacct:/\n0::/\n"], {}, ["CgroupUnits", "ProcessUnits"]),
 ])  # fmt: skip
 def test_process_groups_come_in_where_cgroups_are_of_no_use(
