@@ -12,6 +12,7 @@ from kwhere.core.errors import SourceError
 Labels = tuple[tuple[str, str], ...]
 
 _HEAD = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(\{.*\})?")
+_WORDS = re.compile(r"[^ \t]+")
 _LABEL = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\["\\n])*)"[ \t]*(,?)')
 _ESCAPE = re.compile(r'\\(["\\n])')
 _ESCAPED = {'"': '"', "\\": "\\", "n": "\n"}
@@ -57,7 +58,7 @@ class ExpositionParser:
             if not line or line[0] == "#":
                 continue
             end = line.rfind("}") + 1
-            head = line[:end] if end else line.split(None, 1)[0]
+            head = line[:end] if end else _WORDS.findall(line)[0]
             series = seen.get(head)
             if series is None:
                 series = seen[head] = known.get(head) or self._series(head, number)
@@ -93,7 +94,7 @@ def _parse_labels(text: str, number: int) -> dict[str, str]:
 
 
 def _value(rest: str, number: int) -> tuple[float, int | None]:
-    words = rest.split()
+    words = _WORDS.findall(rest)
     if not 1 <= len(words) <= 2:
         raise _bad(number, "a value and at most a timestamp", rest)
     if not _NUMBER.fullmatch(words[0]):

@@ -69,6 +69,9 @@ def test_a_page_is_read_in_its_order() -> None:
         ('a{b="1"', "metric name"),
         ('{b="1"} 1', "metric name"),
         ("<html>", "metric name"),
+        ("\x0b", "metric name"),
+        ("a 1\x0b2", "a number"),
+        ("a\u00a01", "metric name"),
     ],
 )
 def test_a_bad_line_refuses_the_page_and_is_named(line: str, words: str) -> None:
@@ -155,6 +158,9 @@ def test_a_mutated_line_is_read_or_refused_and_never_read_otherwise(
 
 
 @given(st.binary(max_size=200))
+@example(b"\x0b")
+@example(b"a 1\x0b2")
+@example("a\u00a01".encode())
 def test_any_bytes_are_read_or_refused(page: bytes) -> None:
     with contextlib.suppress(SourceError):
         parse_exposition(page)
