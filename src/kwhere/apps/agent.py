@@ -1,7 +1,7 @@
 """Puts an agent together: the one place where its concrete parts meet."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -18,6 +18,7 @@ from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
+from kwhere.collectors.frequency import FrequencySettings
 from kwhere.collectors.registry import find_plugins
 from kwhere.collectors.runner import CollectorRunner
 from kwhere.core.clock import Clock
@@ -28,6 +29,7 @@ from kwhere.core.terms import Component, Method
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.energy.baseline import IdleBaseline
 from kwhere.energy.placement import Topology
+from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS, raise_descriptor_limit
 from kwhere.kernel.identity import boot_id, machine_id, product_uuid, read_cpu_model
 from kwhere.kernel.memory import parse_meminfo
@@ -127,12 +129,13 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
         timing,
     )
     _restore(sampler, sampler.parts.sink)
+    frequency = frequency_monitor(host, chosen)
     runner = CollectorRunner(
         chosen,
-        CollectorContext(host, clock, board, journal.stats if journal is not None else None),
+        CollectorContext(host, clock, board, journal.stats if journal is not None else None, frequency=frequency),
     )
     pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)
-    closers: list[Callable[[], None]] = [bank.close, *(source.close for source in units), stat.close]
+    closers: list[Callable[[], None]] = [frequency.close, bank.close, *(source.close for source in units), stat.close]
     if journal is not None:
         closers.append(journal.close)
     agent = Agent(sampler, SamplerThread(sampler, pace, clock), runner, tuple(closers))
@@ -236,6 +239,14 @@ def chosen_collectors(settings: dict[str, dict[str, Any]]) -> list[tuple[AnyPlug
                 place = ".".join(str(part) for part in first["loc"])
                 raise ConfigError(f"collector.{name}.{place}: {first['msg']}") from None
     return chosen
+
+
+def frequency_monitor(host: HostFS, chosen: Sequence[tuple[AnyPlugin, CollectorSettings]]) -> FrequencyMonitor:
+    """Return the one reader of CPU frequencies, at the pace that the frequency collector asks for."""
+    for _, settings in chosen:
+        if isinstance(settings, FrequencySettings):
+            return FrequencyMonitor(host, settings.interval_seconds)
+    return FrequencyMonitor(host)
 
 
 def _paced(settings: AgentSettings, host: HostFS, clock: Clock) -> AgentSettings:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kwhere.core.clock import Clock
 from kwhere.core.metrics import MetricSpec, Sample
+from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS
 from kwhere.ledger.journal_stats import JournalStats
 from kwhere.sampling.totals import TotalsBoard
@@ -34,6 +35,8 @@ class CollectorContext:
     """What the journal counted since the process began."""
     config_sha256: str | None = None
     """Hex digest of the configuration in force."""
+    frequency: FrequencyMonitor | None = None
+    """Reads CPU frequencies in a thread of its own, for all collectors that show them."""
 
 
 class Collector(Protocol):

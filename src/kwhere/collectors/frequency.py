@@ -48,7 +48,8 @@ class FrequencyCollector:
         self._host = context.host
         self._settings = settings
         self._topology: CpuTopology | None = None
-        self._monitor = FrequencyMonitor(context.host, settings.interval_seconds)
+        self._shared = context.frequency
+        self._monitor = context.frequency or FrequencyMonitor(context.host, settings.interval_seconds)
 
     def collect(self) -> Iterator[Sample]:
         """Yield frequencies in hertz by socket, and the governors. Raises Unavailable where no CPU tells."""
@@ -73,8 +74,9 @@ class FrequencyCollector:
         return self._topology
 
     def close(self) -> None:
-        """End the thread."""
-        self._monitor.close()
+        """End the thread, unless it is another's."""
+        if self._shared is None:
+            self._monitor.close()
 
 
 def _socket_samples(socket: str, topology: CpuTopology, frequencies: Mapping[int, CpuFrequency]) -> Iterator[Sample]:

@@ -1,6 +1,6 @@
 """What each unit uses: CPU, memory, pressure, I/O, processes; as the kernel has it, inner units included."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ INFO_LABELS = ("kube_namespace", "kube_pod", "kube_owner", "runtime", "qos", "no
 
 _MICROSECONDS = 1_000_000
 _MILLI = 1000
+_HERTZ_PER_KHZ = 1000
 
 
 def _gauge(name: str, text: str) -> MetricSpec:
@@ -33,6 +34,7 @@ INFO = MetricSpec(
 )
 CPU = _counter("kwhere_unit_cpu_seconds_total", "CPU time of the unit, its inner units included.", "mode")
 CPUS = _gauge("kwhere_unit_cpus", "CPUs allocated to the unit.")
+HERTZ = _gauge("kwhere_unit_cpu_frequency_hertz", "Mean frequency of the CPUs that the unit may run on.")
 PRESSURE = _counter(
     "kwhere_unit_pressure_seconds_total", "Time in which some or all tasks of the unit stalled.", "resource", "kind"
 )
@@ -87,12 +89,14 @@ class UnitsCollector:
             raise Unavailable("absent", "units: this process has no sampler")
         self._totals: TotalsBoard = context.totals
         self._settings = settings
+        self._frequency = context.frequency
 
     def collect(self) -> Iterator[Sample]:
         """Yield every unit. Raises NoData before the first step."""
         totals = self._totals.snapshot()
         if totals is None:
             raise NoData("units: the first step is still to come")
+        khz = self._khz()
         live: dict[str, int] = {}
         for unit in totals.units:
             if unit.live:
@@ -100,11 +104,20 @@ class UnitsCollector:
             elif not self._settings.ended:
                 continue
             yield from unit_samples(unit)
+            if unit.live:
+                yield from _frequency_samples(unit, khz)
         for manager, count in sorted(live.items()):
             yield Sample(UNITS, (manager,), count)
 
     def close(self) -> None:
         """Hold nothing."""
+
+    def _khz(self) -> Mapping[int, int]:
+        """Return the newest frequencies by CPU; empty where none is known yet."""
+        if self._frequency is None:
+            return {}
+        latest = self._frequency.latest()
+        return {cpu: found.current_khz for cpu, found in latest.items() if found.current_khz is not None}
 
 
 def unit_samples(unit: UnitTotals) -> Iterator[Sample]:
@@ -133,10 +146,18 @@ def _detail_samples(names: tuple[str, str, str], detail: UnitDetail) -> Iterator
         yield Sample(PRESSURE, (*names, resource, kind), stalled_us / _MICROSECONDS)
 
 
+def _frequency_samples(unit: UnitTotals, khz: Mapping[int, int]) -> Iterator[Sample]:
+    cpuset = unit.tracked.allocation.cpuset
+    mine = [value for cpu, value in khz.items() if cpuset is None or cpu in cpuset]
+    if mine:
+        key = unit.key
+        yield Sample(HERTZ, (key.manager, key.unit, key.run), sum(mine) * _HERTZ_PER_KHZ / len(mine))
+
+
 plugin = CollectorPlugin(
     name="units",
     summary="CPU, memory, pressure, I/O and processes of every unit.",
     settings_class=UnitsSettings,
-    specs=(UNITS, INFO, CPU, CPUS, PRESSURE, *(spec for spec, _ in DETAILS)),
+    specs=(UNITS, INFO, CPU, CPUS, HERTZ, PRESSURE, *(spec for spec, _ in DETAILS)),
     build=UnitsCollector,
 )

@@ -1,7 +1,9 @@
 """What the sampler's snapshot becomes: series of units, of energy and of the sampler, and how many of them."""
 
+from pathlib import Path
+
 import pytest
-from tests.sampling_world import SECOND, WATT, HandMeter, World, make_world
+from tests.sampling_world import SECOND, WATT, HandClock, HandMeter, World, make_world
 
 from kwhere.collectors import energy, sampler, units
 from kwhere.collectors.collector import AnyPlugin, CollectorContext
@@ -9,6 +11,7 @@ from kwhere.core.errors import NoData, Unavailable
 from kwhere.core.metrics import Sample
 from kwhere.core.terms import Component, DomainKind
 from kwhere.discovery.unit_source import CpuReading, UnitDetail
+from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS
 from kwhere.meters.meter import PLATFORM, Domain
 from kwhere.sampling.snapshot import attach
@@ -39,8 +42,9 @@ FULL = UnitDetail(
 )
 
 
-def collect(plugin: AnyPlugin, board: TotalsBoard | None) -> list[Sample]:
-    collector = plugin.build(CollectorContext(HostFS(), None, board), plugin.settings_class())  # type: ignore[arg-type]
+def collect(plugin: AnyPlugin, board: TotalsBoard | None, frequency: FrequencyMonitor | None = None) -> list[Sample]:
+    context = CollectorContext(HostFS(), HandClock(), board, frequency=frequency)
+    collector = plugin.build(context, plugin.settings_class())
     return list(collector.collect())
 
 
@@ -83,6 +87,29 @@ def test_a_unit_shows_what_the_kernel_says_of_it(world: World) -> None:
     assert found[f"kwhere_unit_cpu_throttled_seconds_total{{{unit}}}"] == 13
     assert found[f"kwhere_unit_memory_swap_bytes{{{unit}}}"] == 6
     assert found[f"kwhere_unit_pressure_seconds_total{{{unit},resource=io,kind=full}}"] == 16
+
+
+def test_a_unit_shows_the_mean_frequency_of_its_own_cpus(tmp_path: Path) -> None:
+    cpus = tmp_path / "sys" / "devices" / "system" / "cpu"
+    for cpu, khz in enumerate((1_000_000, 2_000_000, 3_000_000)):
+        (cpus / f"cpu{cpu}" / "cpufreq").mkdir(parents=True)
+        (cpus / f"cpu{cpu}" / "cpufreq" / "scaling_cur_freq").write_text(f"{khz}\n")
+    (cpus / "online").write_text("0-2\n")
+    monitor = FrequencyMonitor(HostFS(tmp_path / "proc", tmp_path / "sys", tmp_path / "cgroup"))
+    world = make_world()
+    attach(world.sampler, StepCounts)
+    world.units.start("pinned", cpuset=frozenset({1, 2}))
+    world.units.start("free")
+    world.step()
+
+    found = values(collect(units.plugin, world.sampler.parts.board, monitor))
+    monitor.close()
+
+    shown = {text: value for text, value in found.items() if "frequency" in text}
+    assert shown == {
+        "kwhere_unit_cpu_frequency_hertz{manager=slurm,unit=pinned,run=pinned@1}": 2.5e9,
+        "kwhere_unit_cpu_frequency_hertz{manager=slurm,unit=free,run=free@1}": 2e9,
+    }
 
 
 def test_energy_of_units_and_of_the_node_is_in_joules(world: World) -> None:
