@@ -39,6 +39,7 @@ class CgroupUnits:
     def __init__(self, fs: HostFS, layout: CgroupLayout, settings: UnitsSettings, clock: Clock) -> None:
         self._fs = fs
         self._layout = layout
+        self._per_cpu = settings.per_cpu
         self._rescan_ns = int(settings.rescan_seconds * _SECOND_NS)
         self._ownership = Ownership(Classifier(settings), settings.managers)
         self._opaque = frozenset(_OPAQUE) | {rule.manager for rule in settings.site_rules}
@@ -198,7 +199,7 @@ class CgroupUnits:
 
     def _read_member(self, live: LiveUnit, member: Member) -> CpuReading | None:
         try:
-            return member.read(self._fs)
+            return member.read(self._fs, per_cpu=self._per_cpu)
         except Unavailable as error:
             if error.reason == "absent":
                 self._book.close_directory(member.path, member.hierarchy)

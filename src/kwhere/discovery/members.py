@@ -26,12 +26,11 @@ class Member:
     inner_seen: dict[str, int] = field(default_factory=dict)
     """CPU time of the units and daemons right below it when last looked at."""
 
-    def read(self, fs: HostFS) -> CpuReading:
+    def read(self, fs: HostFS, *, per_cpu: bool) -> CpuReading:
         """Return and remember its CPU time. Raises Unavailable (absent) if it is gone, SourceError for nonsense."""
         if self.cpu is None:
-            self.cpu = CpuFile(fs, self.hierarchy, self.path)
-        found = self.cpu.read()
-        self.last = CpuReading(found.total_ns, found.user_ns, found.system_ns, found.per_cpu_ns)
+            self.cpu = CpuFile(fs, self.hierarchy, self.path, per_cpu=per_cpu)
+        self.last = self.cpu.read()
         return self.last
 
     def close(self) -> None:

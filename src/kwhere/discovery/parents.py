@@ -82,12 +82,11 @@ class Parents:
         try:
             if parent.file is None:
                 parent.file = CpuFile(self._fs, parent.hierarchy, path)
-            time = parent.file.read()
+            parent.last = parent.file.read()
         except Unavailable as error:
             if error.reason == "absent":
                 self.drop(path)
             return None
         except SourceError:
             return parent.last
-        parent.last = CpuReading(time.total_ns, time.user_ns, time.system_ns)
         return parent.last

@@ -63,6 +63,11 @@ class UnitsSettings(BaseModel):
     rescan_seconds: float = Field(
         default=60.0, ge=1, le=3600, description="Seconds between full scans of the cgroup tree, a net under events."
     )
+    per_cpu: bool = Field(
+        default=False,
+        description="Read each unit's CPU time by CPU too where cgroup v1 tells it: exact sockets for units that no"
+        " cpuset pins, at twice the cost of a step.",
+    )
     max_watches: int = Field(
         default=20_000, ge=0, description="Directories watched for new units at most; the rest waits for the scan."
     )

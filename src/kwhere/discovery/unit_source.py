@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kwhere.core.unit import Allocation, UnitInfo, UnitKey
+from kwhere.kernel.cgroups import CpuTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,8 @@ class TrackedUnit:
     """Kernel uid of its owner, where known."""
 
 
-@dataclass(frozen=True, slots=True)
-class CpuReading:
-    """Cumulative CPU time of a cgroup or process group, nanoseconds."""
-
-    total_ns: int
-    user_ns: int | None = None
-    system_ns: int | None = None
-    per_cpu_ns: tuple[int, ...] | None = None
-    """By CPU number, where the kernel tells (cpuacct.usage_percpu) and it was asked for."""
+CpuReading = CpuTime
+"""Cumulative CPU time of a cgroup or process group, nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 A unit's path is the same in every hierarchy that has it; the CPU hierarchies are asked in order (v1 cpuacct, then v2).
 """
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class CpuTime:
     user_ns: int | None = None
     system_ns: int | None = None
     per_cpu_ns: tuple[int, ...] | None = None
+    """By CPU number, where it was asked for and the kernel tells (v1 `cpuacct.usage_percpu`)."""
 
 
 def detect_layout(fs: HostFS, version: CgroupVersion = CgroupVersion.AUTO) -> CgroupLayout:
@@ -89,8 +91,8 @@ def child_directories(fs: HostFS, hierarchy: Hierarchy, path: str) -> list[tuple
     """Return name and inode of the cgroups right below `path`, by name. Raises Unavailable if it is gone."""
     directory = fs.path(hierarchy.directory(path))
     try:
-        if os.stat(directory).st_nlink == 2:  # kernfs counts child directories: none here, spare the listing
-            return []
+        if not fs.is_recorded and os.stat(directory).st_nlink == 2:
+            return []  # kernfs counts child directories in the links: none here, spare the listing
         with os.scandir(directory) as entries:
             return sorted((e.name, e.inode()) for e in entries if e.is_dir(follow_symlinks=False))
     except OSError as error:
@@ -142,26 +144,35 @@ def is_populated(fs: HostFS, hierarchy: Hierarchy, path: str) -> bool | None:
 
 
 class CpuFile:
-    """CPU time of one cgroup through one kept file; user and system time come along only in v2."""
+    """CPU time of one cgroup through a kept file; user and system time come along only in v2, CPUs only in v1."""
 
-    __slots__ = ("_file", "_is_v2", "_place", "hierarchy")
+    __slots__ = ("_file", "_is_v2", "_per_cpu", "_place", "hierarchy")
 
-    def __init__(self, fs: HostFS, hierarchy: Hierarchy, path: str) -> None:
+    def __init__(self, fs: HostFS, hierarchy: Hierarchy, path: str, *, per_cpu: bool = False) -> None:
         self.hierarchy = hierarchy
         self._is_v2 = hierarchy.is_v2
         self._place = hierarchy.file(path, "cpu.stat" if self._is_v2 else "cpuacct.usage")
         self._file: KeptFile = fs.keep(self._place)
+        self._per_cpu: KeptFile | None = None
+        if per_cpu and not self._is_v2:
+            with contextlib.suppress(Unavailable, SourceError):
+                self._per_cpu = fs.keep(hierarchy.file(path, "cpuacct.usage_percpu"))
 
     def read(self) -> CpuTime:
         """Return CPU time so far. Raises Unavailable if the cgroup is gone, SourceError for nonsense."""
         data = self._file.read()
         if self._is_v2:
             return parse_cpu_stat(data, self._place)
-        return CpuTime(parse_number(data, self._place))
+        total_ns = parse_number(data, self._place)
+        if self._per_cpu is None:
+            return CpuTime(total_ns)
+        return CpuTime(total_ns, per_cpu_ns=parse_per_cpu(self._per_cpu.read(), self._per_cpu.area_path))
 
     def close(self) -> None:
-        """Give back the descriptor."""
+        """Give back the descriptors."""
         self._file.close()
+        if self._per_cpu is not None:
+            self._per_cpu.close()
 
 
 def parse_number(data: bytes, place: str) -> int:
@@ -170,6 +181,11 @@ def parse_number(data: bytes, place: str) -> int:
     if not word.isdigit() or len(word) > 20:
         raise SourceError(f"{place}: expected a number, found {excerpt(data.decode(errors='replace'))}")
     return int(word)
+
+
+def parse_per_cpu(data: bytes, place: str) -> tuple[int, ...]:
+    """Return nanoseconds by CPU number of a v1 `cpuacct.usage_percpu`. Raises SourceError."""
+    return tuple(parse_number(word, place) for word in data.split())
 
 
 def parse_cpu_stat(data: bytes, place: str) -> CpuTime:

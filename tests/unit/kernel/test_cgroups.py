@@ -93,6 +93,15 @@ def test_cpu_time_of_v1_and_v2(tmp_path: Path) -> None:
     assert CpuFile(host, Hierarchy("cgroup/unified", is_v2=True), "/a").read() == CpuTime(5000, 3000, 2000)
 
 
+def test_cpu_time_by_cpu_where_it_is_asked_for(tmp_path: Path) -> None:
+    host = _host(tmp_path, {"cpuacct/a/cpuacct.usage": "9\n", "cpuacct/a/cpuacct.usage_percpu": "4 5 \n"})
+    hierarchy = Hierarchy("cgroup/cpuacct", is_v2=False)
+
+    assert CpuFile(host, hierarchy, "/a", per_cpu=True).read() == CpuTime(9, per_cpu_ns=(4, 5))
+    (tmp_path / "cgroup/cpuacct/a/cpuacct.usage_percpu").unlink()
+    assert CpuFile(host, hierarchy, "/a", per_cpu=True).read() == CpuTime(9)
+
+
 @pytest.mark.parametrize(("data", "expected"), [
     (b"usage_usec 5\nuser_usec 3\nsystem_usec 2\nnice_usec 0\nnr_periods 0\n", CpuTime(5000, 3000, 2000)),
     (b"user_usec 3\nnew_field 9\nusage_usec 5\n", CpuTime(5000, 3000, None)),
