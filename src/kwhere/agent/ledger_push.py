@@ -62,6 +62,10 @@ class Pusher:
             self._journal.pulled(after)
         return sent
 
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+
     def _page_after(self, after: Cursor | None) -> JournalPage:
         try:
             return self._journal.read(after, self._page_slots)
@@ -100,6 +104,7 @@ class LedgerPush:
         """End soon; a page under way is sent again at the next start."""
         self._over.set()
         self._thread.join(0.5)
+        self._pusher.close()
 
     def round(self) -> float:
         """Do one round; return the seconds to wait for the next: longer after each failure."""

@@ -43,6 +43,21 @@ class TargetGroup(BaseModel):
     )
 
 
+class PushGroup(BaseModel):
+    """Agents that no server can reach and that send their ledgers themselves: one cluster, one file of tokens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=CLUSTER_PATTERN, description="Name of the group, in messages and metrics.")
+    cluster: str = Field(pattern=CLUSTER_PATTERN, description="Cluster that its nodes belong to.")
+    tokens_file: Path = Field(
+        description="File for its owner alone with a line `NODE TOKEN` per node, or `TOKEN` for any node of the group."
+    )
+    ceiling_watts: float = Field(
+        default=20_000.0, gt=0, description="Largest plausible power of one component of one node, in watts."
+    )
+
+
 class ServerSettings(BaseModel):
     """The server: API, pages, intake."""
 
@@ -59,3 +74,4 @@ class ServerSettings(BaseModel):
         default=1.0, gt=0, description="Seconds between two looks for work of passes: rollups, factors, retention."
     )
     targets: tuple[TargetGroup, ...] = Field(default=(), description="Whom to read.")
+    push: tuple[PushGroup, ...] = Field(default=(), description="Who may send its ledger to this server's /ledger.")

@@ -26,6 +26,7 @@ class Server:
         self.answers: list[tuple[int, bytes]] = []
         """Given instead of booking, first one first."""
         self.requests: list[dict[str, str]] = []
+        self.pushers: list[Pusher] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -62,6 +63,8 @@ class Server:
         return json.dumps({"after": self.after}).encode()
 
     def close(self) -> None:
+        for made in self.pushers:
+            made.close()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -75,7 +78,9 @@ def server() -> Iterator[Server]:
 
 
 def pusher(server: Server, journal: Journal, page_slots: int = 2) -> Pusher:
-    return Pusher(HttpClient(server.url), journal, StandingClock(), page_slots)
+    made = Pusher(HttpClient(server.url), journal, StandingClock(), page_slots)
+    server.pushers.append(made)
+    return made
 
 
 def test_everything_is_sent_once_in_order(server: Server, tmp_path: Path) -> None:
