@@ -1,0 +1,5 @@
+"""`python -m kwhere` is `kwhere`."""
+
+from kwhere.cli.main import main
+
+main()

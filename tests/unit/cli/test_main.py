@@ -1,0 +1,71 @@
+"""The command line as a whole: help, exit codes, completion."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kwhere._version import __version__
+from kwhere.cli import main as module
+from kwhere.cli.main import COMMANDS, root, run_root
+from kwhere.core.errors import ConfigError, NotFound
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    code = (
+        "import sys\nfrom kwhere.cli.main import run_root\nstatus = run_root(['--help'])\n"
+        "extra = {m for m in sys.modules if m.startswith('kwhere.') and 'cli.main' not in m and 'core' not in m}\n"
+        "extra -= {'kwhere._version', 'kwhere.cli'}\nassert not extra, extra\n"
+        "assert 'pydantic' not in sys.modules and 'yaml' not in sys.modules\nsys.exit(status)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(root, ["--version"])
+
+    assert result.output == f"kwhere {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_loads_and_has_help(name: str) -> None:
+    result = CliRunner().invoke(root, [name, "--help"])
+
+    assert result.exit_code == 0, result.output
+    assert len(result.output.splitlines()) > 3
+
+
+@pytest.mark.parametrize("arguments", [["no-such"], ["--no-such"], ["completion", "tcsh"]])
+def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(arguments) == 2
+    assert "Error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError("agent.x: unknown key"), 2), (NotFound("unit 7: not found"), 1), (KeyboardInterrupt(), 130)],
+)
+def test_an_error_becomes_an_exit_code_and_one_line(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module.root, "main", fail)
+
+    assert run_root([]) == code
+    assert capsys.readouterr().err == (f"kwhere: {error}\n" if code != 130 else "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell: str) -> None:
+    result = CliRunner().invoke(root, ["completion", shell])
+
+    assert result.exit_code == 0
+    assert "_KWHERE_COMPLETE" in result.output
