@@ -17,6 +17,7 @@ from kwhere.agent.http_pages import HttpParts
 from kwhere.agent.http_server import HttpFace
 from kwhere.agent.ledger_token import ensure_token
 from kwhere.agent.local_socket import SOCKET_NAME, LocalFacts, LocalSocket
+from kwhere.agent.runtime import Face
 from kwhere.apps.agent import BuiltAgent, build_agent
 from kwhere.apps.settings import Settings
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
@@ -76,7 +77,7 @@ def run_agent(settings: Settings, state_dir: Path, *, handed_over: Sequence[sock
         slot_seconds=settings.agent.slot_seconds,
     )
     local = LocalSocket(state_dir / SOCKET_NAME, facts, built.agent.totals, built.clock)
-    built.agent.faces += [face, local]
+    built.agent.faces += [face, local, *build_push(settings, built)]
     over = threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -96,6 +97,19 @@ def run_agent(settings: Settings, state_dir: Path, *, handed_over: Sequence[sock
     tell_systemd("STOPPING=1")
     built.agent.stop()
     return 0
+
+
+def build_push(settings: Settings, built: BuiltAgent) -> list[Face]:
+    """Return what sends the ledger out, where a server is named. Raises ConfigError."""
+    if settings.push.url is None or built.journal is None:
+        return []
+    # the HTTP client costs memory that an agent without this road does without
+    from kwhere.agent.ledger_push import LedgerPush, Pusher
+    from kwhere.transport.http import HttpClient
+
+    client = HttpClient(settings.push.url, settings.push.client)
+    pusher = Pusher(client, built.journal, built.clock, settings.push.page_slots)
+    return [LedgerPush(pusher, built.clock, settings.push.interval_seconds)]
 
 
 def tell_systemd(state: str) -> None:

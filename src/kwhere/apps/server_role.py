@@ -35,6 +35,9 @@ from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.intake import Intake
 from kwhere.server.page_booker import PageBooker
 from kwhere.server.passes import PassRunner
+from kwhere.server.push import PushReceiver
+from kwhere.server.push_door import PushDoor
+from kwhere.server.push_grants import PushGrants
 from kwhere.server.rollup_pass import RollupPass
 from kwhere.server.series_scraper import ScrapeTarget, SeriesScraper
 from kwhere.server.target import Target
@@ -87,9 +90,10 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
         sources = build_sources(settings, engine, store, clock, inputs.hints)
         app = build_app(sources, rules)
         app.mount("/", build_pages(sources, settings.pages))
+        grants = PushGrants(settings.server.push)
         serve(
             uvicorn.Config(
-                app,
+                PushDoor(app, PushReceiver(engine, booker, grants, clock)) if grants else app,
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from kwhere.access.settings import AccessSettings
 from kwhere.agent.http_settings import HttpSettings
+from kwhere.agent.push_settings import PushSettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.database.settings import DatabaseSettings, RetentionSettings, SiteSettings
 from kwhere.emission_factors.settings import EmissionFactorSettings
@@ -16,6 +17,7 @@ class Settings(AgentConfig):
     """Every section there is. A role reads its own; unknown sections and keys stop the start."""
 
     web: HttpSettings = Field(default=HttpSettings(), description="The agent's HTTP face.")
+    push: PushSettings = Field(default=PushSettings(), description="Where the agent sends its ledger, if anywhere.")
     server: ServerSettings = Field(default=ServerSettings(), description="The server.")
     database: DatabaseSettings = Field(default=DatabaseSettings(), description="The database.")
     retention: RetentionSettings = Field(default=RetentionSettings(), description="How long what is kept.")
