@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kwhere.core.counters import capped_delta, rest
+from kwhere.core.counters import capped_delta, nonnegative_delta, rest
 from kwhere.core.unit import UnitKey
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit
 from kwhere.energy.ended import EndedUse, share_ended
@@ -33,6 +33,8 @@ class UnitTimes:
     """Cumulative, inner units included; None where it was not read in this step."""
     ended: frozenset[int] = frozenset()
     """Units whose figure holds a share of what ended units left behind."""
+    per_cpu_ns: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """What a unit added on each CPU, inner units included, where the kernel tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class CpuBook:
         deltas = [0] * len(roster.units)
         lived = [elapsed_ns] * len(roster.units)
         found: list[CpuReading | None] = [None] * len(roster.units)
+        per_cpu: dict[int, tuple[int, ...]] = {}
         ended_uses = {roster.index[key]: self._ended_use(unit, now_ns, elapsed_ns) for key, unit in ended.items()}
         for reading in readings:
             for key, cpu in reading.cpu.items():
@@ -112,6 +115,8 @@ class CpuBook:
                 found[i] = cpu
                 if track.reading is None:
                     lived[i] = min(elapsed_ns, max(0, now_ns - track.unit.first_seen_ns))
+                elif cpu.per_cpu_ns is not None and track.reading.per_cpu_ns is not None:
+                    per_cpu[i] = tuple(map(nonnegative_delta, track.reading.per_cpu_ns, cpu.per_cpu_ns))
                 deltas[i] = self._advance(track, cpu, now_ns, elapsed_ns, cpus)
         for i, use in ended_uses.items():
             lived[i] = min(elapsed_ns, use.lived_ns)
@@ -119,7 +124,7 @@ class CpuBook:
         for key in ended:
             self._tracks.pop(key, None)
         self._stale = bool(ended)
-        return UnitTimes(roster, own, lived, found, frozenset(shared))
+        return UnitTimes(roster, own, lived, found, frozenset(shared), per_cpu)
 
     def marks(self) -> Mapping[UnitKey, CpuMark]:
         """Return the last reading of every live unit, for the journal."""

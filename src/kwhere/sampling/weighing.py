@@ -75,8 +75,8 @@ class Weigher:
         """Return the weights of one step."""
         sockets = len(topology.sockets)
         uses = [
-            CpuUse(own_ns, unit.allocation.cpuset)
-            for own_ns, unit in zip(times.own_ns, times.roster.units, strict=True)
+            CpuUse(own_ns, unit.allocation.cpuset, times.per_cpu_ns.get(i))
+            for i, (own_ns, unit) in enumerate(zip(times.own_ns, times.roster.units, strict=True))
         ]
         placed = place_cpu_time(topology, uses, busy.by_socket, self._carry_ns)
         self._carry_ns = placed.carry

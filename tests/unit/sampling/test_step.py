@@ -5,7 +5,7 @@ from tests.sampling_world import SECOND, WATT, HandMeter, World, make_world
 
 from kwhere.core.terms import Component, DomainKind, EntryKind, Flag, IdlePolicy, Method, Part
 from kwhere.core.unit import UnitKey
-from kwhere.discovery.unit_source import UnitDetail
+from kwhere.discovery.unit_source import CpuReading, UnitDetail
 from kwhere.ledger.closure import residuals
 from kwhere.ledger.rows import Entry, Slot
 from kwhere.meters.meter import PLATFORM, Domain
@@ -111,6 +111,25 @@ def test_an_idle_socket_does_not_pay_for_a_busy_one(case: str) -> None:
     assert energy_uj(world, job) == (60 * WATT, 30 * WATT)
     assert sum(totals(world).unallocated_uj.values()) == 30 * WATT
     assert sum(totals(world).system_uj.values()) == 0
+
+
+def test_cpu_time_by_cpu_places_a_unit_that_nothing_pins() -> None:
+    world = make_world(sockets=(0, 1), idle_watts={CPU0: 0, CPU1: 0})
+    a, b = world.units.start("a"), world.units.start("b")
+    world.units.cpu = {key: CpuReading(0, per_cpu_ns=(0, 0)) for key in (a, b)}
+    world.step()
+
+    world.units.cpu = {
+        a: CpuReading(SECOND, per_cpu_ns=(SECOND, 0)),
+        b: CpuReading(SECOND, per_cpu_ns=(0, SECOND)),
+    }
+    world.busy(0, SECOND)
+    world.busy(1, SECOND)
+    world.meters[0].add(CPU0, 10 * WATT)
+    world.meters[0].add(CPU1, 30 * WATT)
+    world.step()
+
+    assert (energy_uj(world, a), energy_uj(world, b)) == ((10 * WATT, 0), (30 * WATT, 0))
 
 
 @pytest.mark.parametrize("case", ["case_energy_a5"])
