@@ -1,11 +1,11 @@
 """Which unit owns a path: the handed cases by number, and neighbours of each kind."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.discovery.paths import TABLE
 
 from kwhere.discovery import libvirt
 from kwhere.discovery.classify import Classifier, paths_of
@@ -39,14 +39,13 @@ class Case:
 def _case(line: str) -> Case:
     for word, value in WORDS.items():
         line = line.replace(f"<{word}>", value)
-    name, path, manager, unit, *rest = line.split("\t")
+    name, path, manager, unit, *rest = (part.strip() for part in line.split(" ; "))
     facts = dict(fact.split("=", 1) for fact in "".join(rest).split(";") if fact)
     top = path.partition("|")[0].replace("/../..", "")
     return Case(name, path.replace("|", ""), top, manager, unit, facts)
 
 
-TABLE = (Path(__file__).parent / "paths.tsv").read_text(encoding="utf-8")
-ALL = [_case(line) for line in TABLE.splitlines() if not line.startswith("#")]
+ALL = [_case(line) for line in TABLE.splitlines() if line]
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
