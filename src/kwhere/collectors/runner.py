@@ -147,19 +147,32 @@ class _CollectorRun:
 def _take_good(found: Iterable[Sample], plugin: AnyPlugin, samples: list[Sample]) -> list[str]:
     """Append every sample that may be exposed; return what is wrong with the others."""
     specs = {spec.name: spec for spec in plugin.specs}
-    seen: set[tuple[str, tuple[str, ...]]] = set()
+    seen: dict[str, set[tuple[str, ...]]] = {spec.name: set() for spec in plugin.specs}
     faults: list[str] = []
     for sample in found:
-        fault = _fault_of(sample, specs)
-        identity = (sample.spec.name, sample.labels) if fault is None else ("", ())
-        if fault is None and identity in seen:
-            fault = f"{sample.spec.name}{sample.labels}: given twice"
-        if fault is None:
-            seen.add(identity)
-            samples.append(sample)
-        else:
-            faults.append(fault)
+        name, labels = sample.spec.name, sample.labels
+        if not _is_plainly_good(sample, specs.get(name)):
+            fault = _fault_of(sample, specs)
+            if fault is not None:
+                faults.append(fault)
+                continue
+        known = seen[name]
+        if labels in known:
+            faults.append(f"{name}{labels}: given twice")
+            continue
+        known.add(labels)
+        samples.append(sample)
     return faults
+
+
+def _is_plainly_good(sample: Sample, declared: MetricSpec | None) -> bool:
+    """Return whether a sample is good by the quick look that nearly all pass."""
+    spec, labels, kind = sample.spec, sample.labels, type(sample.value)
+    try:
+        "".join(labels)
+    except TypeError:
+        return False
+    return spec is declared and len(labels) == len(spec.labels) and (kind is float or kind is int)
 
 
 def _fault_of(sample: Sample, specs: dict[str, MetricSpec]) -> str | None:
