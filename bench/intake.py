@@ -13,6 +13,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Engine
+from tests import postgresql
+from tests.journals import SECOND_NS, T0_NS, HandJournal, system, unallocated
 
 from kwhere.core.terms import Component, EntryKind, Part
 from kwhere.core.unit import UnitKey
@@ -24,8 +26,6 @@ from kwhere.ledger.columns import decode_column_page
 from kwhere.ledger.rows import Entry, Figures
 from kwhere.server.page_booker import PageBooker, Received
 from kwhere.server.target import Target
-from tests import postgresql
-from tests.journals import SECOND_NS, T0_NS, HandJournal, system, unallocated
 
 UNITS = 400
 NODES = 4

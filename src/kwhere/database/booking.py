@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 from sqlalchemy import Connection, select, update
 
@@ -12,9 +13,9 @@ from kwhere.database.grid import Grid
 from kwhere.database.identities import NodeRow, RunRegistry
 from kwhere.database.schema import BALANCE_COLUMNS
 from kwhere.database.sums import PageSums, RunKey, SlotSums
-from kwhere.database.totals import FIGURE_MERGES, add_totals
+from kwhere.database.totals import add_totals, measured_merges
 
-_USAGE_MERGES = {"node_id": Merge.KEEP, "flags": Merge.BITS, **FIGURE_MERGES}
+_USAGE_MERGES = {"node_id": Merge.KEEP, "flags": Merge.BITS}
 _NODE_MERGES = dict.fromkeys(("accounted_ns", "measured_uj", *BALANCE_COLUMNS), Merge.ADD)
 
 
@@ -99,16 +100,17 @@ def _newest_end(connection: Connection, node_id: int) -> int | None:
 def _add_usage(connection: Connection, booking: Booking, sums: PageSums, ids: Mapping[RunKey, int]) -> None:
     recent: list[bulk.Row] = []
     old: list[bulk.Row] = []
+    merges = {**_USAGE_MERGES, **measured_merges(sums.measured)}
     for key, run in sums.runs.items():
         for start_ns, values in run.buckets.items():
             if start_ns >= booking.buckets_from_ns:
-                recent.append((ids[key], start_ns, booking.node.id, run.flags, *values))
+                recent.append((ids[key], start_ns, booking.node.id, run.flags, *compress(values, sums.measured)))
             else:
                 hour_ns = booking.grid.hour_start(start_ns)
-                old.append((ids[key], hour_ns, booking.node.id, run.flags, *values))
-    bulk.upsert(connection, schema.usage_5m, ("unit_run_id", "start_ns"), _USAGE_MERGES, recent)
+                old.append((ids[key], hour_ns, booking.node.id, run.flags, *compress(values, sums.measured)))
+    bulk.upsert(connection, schema.usage_5m, ("unit_run_id", "start_ns"), merges, recent)
     for row in old:  # one by one: several buckets may fall into one hour
-        bulk.upsert(connection, schema.usage_hour, ("unit_run_id", "start_ns"), _USAGE_MERGES, [row])
+        bulk.upsert(connection, schema.usage_hour, ("unit_run_id", "start_ns"), merges, [row])
 
 
 def _add_node(connection: Connection, booking: Booking, sums: PageSums) -> None:

@@ -98,3 +98,5 @@ class PageSums:
     held_back: list[HeldBack] = field(default_factory=list)
     runs: dict[RunKey, RunSums] = field(default_factory=dict)
     buckets: dict[int, NodeBucket] = field(default_factory=dict)
+    measured: list[bool] = field(default_factory=list)
+    """Which figures any entry has; the others need not be written. In the order of `schema.FIGURE_COLUMNS`."""

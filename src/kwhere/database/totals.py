@@ -1,6 +1,7 @@
 """Lifetime totals of runs, and of units what lists are sorted by."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import compress
 
 from sqlalchemy import Connection
 
@@ -11,14 +12,13 @@ from kwhere.database.schema import FIGURE_COLUMNS, PEAK_COLUMN, SUM_COLUMNS
 from kwhere.database.sums import PageSums, RunKey, RunSums, Values
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 
-FIGURE_MERGES = {name: Merge.LARGER if name == PEAK_COLUMN else Merge.ADD for name in FIGURE_COLUMNS}
+_FIGURE_MERGES = {name: Merge.LARGER if name == PEAK_COLUMN else Merge.ADD for name in FIGURE_COLUMNS}
 _RUN_MERGES = {
     # Of two slots the newer has the power; this stands before newest_end_ns, but every rule sees the old row.
     "power_uw": Merge.NEWER,
     "power_until_ns": Merge.NEWER,
     "newest_end_ns": Merge.LARGER,
     "flags": Merge.BITS,
-    **FIGURE_MERGES,
 }
 _UNIT_COLUMNS = ("power_uw", "power_until_ns", "newest_end_ns", "energy_uj", "cpu_ns", "gpu_busy_ns")
 _UNIT_MERGES = {
@@ -33,17 +33,23 @@ _ENERGIES = len(ENERGY_COLUMN_NAMES)
 _USER, _SYSTEM, _GPU = (SUM_COLUMNS.index(name) for name in ("cpu_user_ns", "cpu_system_ns", "gpu_busy_ns"))
 
 
+def measured_merges(measured: Iterable[bool]) -> dict[str, Merge]:
+    """Return how the figures merge that a page has; the others stay as they are."""
+    return dict(compress(_FIGURE_MERGES.items(), measured))
+
+
 def add_totals(connection: Connection, sums: PageSums, ids: Mapping[RunKey, int]) -> None:
     """Add a page to the lifetime totals of its runs and their units."""
+    merges = {**_RUN_MERGES, **measured_merges(sums.measured)}
     run_rows: list[bulk.Row] = []
     unit_rows: list[bulk.Row] = []
     for key, run in sums.runs.items():
         total = run.total or ()
         head = (run.power_uw, run.power_until_ns, run.end_ns)
-        run_rows.append((ids[key], *head, run.flags, *total))
+        run_rows.append((ids[key], *head, run.flags, *compress(total, sums.measured)))
         if key.kind == "unit":
             unit_rows.append(_unit_row(ids[key], run, total))
-    bulk.upsert(connection, schema.run_totals, ("unit_run_id",), _RUN_MERGES, run_rows)
+    bulk.upsert(connection, schema.run_totals, ("unit_run_id",), merges, run_rows)
     _add_to_units(connection, unit_rows)
 
 

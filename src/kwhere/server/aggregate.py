@@ -88,6 +88,8 @@ def add(values: Values, more: Values) -> Values:
 def _add_slot(held: ColumnLine, flags: int, sums: PageSums) -> SlotSums:
     slot, entries = held.line.slot, held.entries
     columns = figures_of(entries)
+    known = [column.count(None) < len(column) for column in columns]
+    sums.measured = [old or new for old, new in zip(sums.measured, known, strict=True)] if sums.measured else known
     shares = spread_columns(columns, slot.start_ns, slot.end_ns)
     runs = list(_runs(entries, columns, slot, flags, sums))
     for start_ns, share in shares:

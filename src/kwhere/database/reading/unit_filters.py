@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, union_all
 
 from kwhere.database import schema
 from kwhere.database.grid import to_ns
@@ -104,7 +104,9 @@ def _narrowings(connection: Connection, query: UnitQuery) -> Sequence[Select[tup
         found.append(_on_node(connection, query))
     if query.span is not None:
         start_ns = to_ns(query.span.start)
-        found.append(ids.where(or_(_units.ended_ns.is_(None), _units.ended_ns > start_ns)))
+        # Two arms, each by its index: an OR over both would be found by neither.
+        arms = union_all(ids.where(_units.ended_ns.is_(None)), ids.where(_units.ended_ns > start_ns)).subquery()
+        found.append(select(arms.c.id))
     if query.manager is not None:
         clusters = cluster_ids(connection, query.cluster)
         found.append(ids.where(_units.cluster_id.in_(clusters), _units.manager == query.manager))

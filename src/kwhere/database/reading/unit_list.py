@@ -65,15 +65,19 @@ def _rows(moment: Moment, query: UnitQuery, limit: int) -> list[Row]:
     place, listing = _place(query), _listing(moment, query)
     rows: list[Row] = []
     if place is None or place.value is not None:
-        rows = _take(moment, listing.known(place), limit)
+        rows = _take(moment, listing.known(place).limit(limit))
         place = None
     if query.sort in _NULLABLE and len(rows) < limit:
-        rows += _take(moment, listing.unknown(place), limit - len(rows))
+        rows += _take(moment, listing.unknown(place).limit(limit - len(rows)))
     return rows
 
 
-def _take(moment: Moment, statement: Select[Any], limit: int) -> list[Row]:
-    return [row._mapping for row in moment.connection.execute(statement.limit(limit))]
+def _take(moment: Moment, picked: Select[Any]) -> list[Row]:
+    """Fill in the units of a page: names are looked up for these alone, not for all that were sorted."""
+    page = [(row.id, row.sort) for row in moment.connection.execute(picked)]
+    names = select(*UNIT_COLUMNS).select_from(unit_join()).where(_units.id.in_([unit_id for unit_id, _ in page]))
+    rows = {row.id: row._mapping for row in moment.connection.execute(names)}
+    return [{**rows[unit_id], "sort": sort} for unit_id, sort in page if unit_id in rows]
 
 
 def _place(query: UnitQuery) -> _Place | None:
@@ -89,7 +93,8 @@ def _place(query: UnitQuery) -> _Place | None:
 def _listing(moment: Moment, query: UnitQuery) -> "_Listing":
     column = _SORTS[query.sort]
     few = candidates(moment.connection, query)
-    statement = select(*UNIT_COLUMNS, column.label("sort")).select_from(unit_join())
+    totals = schema.unit_totals.join(schema.units, _units.id == _totals.unit_id)
+    statement = select(_units.id, column.label("sort")).select_from(totals)
     statement = statement.where(*conditions(moment.connection, query))
     if few is not None:
         statement = statement.where(_units.id.in_(few))
