@@ -1,8 +1,9 @@
 import json
 from pathlib import Path
 
-from kwhere.ledger.wire import encode_header, encode_slot
 from tests.unit.ledger.slots import header, slot
+
+from kwhere.ledger.wire import encode_header, encode_slot
 
 PAGE = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text()
 
