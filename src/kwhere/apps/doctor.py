@@ -6,33 +6,47 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kwhere.apps.agent import identify, meter_context, topology_of
+import structlog
+
+from kwhere.agent.ledger_token import FILE_NAME as LEDGER_TOKEN
+from kwhere.apps.agent import BuiltAgent, build_agent, identify, meter_context, topology_of
 from kwhere.apps.configuration import default_state_dir
 from kwhere.apps.settings import Settings
+from kwhere.core.clock import SystemClock
 from kwhere.core.errors import NotPermitted, SourceError, Unavailable
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.emission_factors.zones import propose_country
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.recorded import clock_of
+from kwhere.ledger.journal import FILE_NAME
 from kwhere.ledger.journal_store import JournalIdentity
+from kwhere.ledger.rows import Entry, Slot
 from kwhere.local import doctor_energy, doctor_kernel, doctor_process, doctor_state, doctor_units
 from kwhere.local.agent_client import SOCKET_NAME, ask_agent
-from kwhere.local.doctor import Check, examine
+from kwhere.local.doctor import Check, Examination, examine
 from kwhere.local.doctor_hints import hints
+from kwhere.local.doctor_journal import last_entry
 from kwhere.local.doctor_machine import container_of
 from kwhere.local.doctor_place import Here, Place
+from kwhere.local.doctor_targets import SECTION, Target, check_targets
+from kwhere.local.doctor_unit import Evidence, explain
 from kwhere.meters.registry import Meters, build_meters
 from kwhere.reports.sources import Hint
 from kwhere.sampling.node_cpu import NodeCpu
-from kwhere.transport.http import HttpClient
+from kwhere.server.discovered import SCHEME_LABEL, Discovered, read_file
+from kwhere.transport.http import Answer, HttpClient
 from kwhere.transport.settings import HttpClientSettings
 
 ANSWER_SECONDS = 5.0
+UNIT_SECONDS = 2.0
+"""How long a unit is watched at least before it is said to be idle."""
 
 
 def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
@@ -41,7 +55,7 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
     checks = [*examine(doctor_energy.CHECKS, place), *examine(doctor_units.CHECKS, place)]
     if place.fs.is_recorded:
         return checks + examine(doctor_kernel.CHECKS, place)
-    here = here_of(settings, place, state_dir or settings.agent.state or default_state_dir(os.environ))
+    here = here_of(settings, place, _state_dir(settings, state_dir))
     checks += examine(doctor_process.UNIT_CHECKS, place)
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
     return checks + examine(doctor_state.CHECKS, here)
@@ -50,6 +64,42 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
 def next_steps(settings: Settings) -> Sequence[Hint]:
     """Return what the Overview page shows as "What next". Looks at the energy sources alone: a few milliseconds."""
     return hints(examine(doctor_energy.CHECKS, place_of(settings)))
+
+
+def explain_unit(settings: Settings, state_dir: Path | None, ident: str) -> list[Check]:
+    """Return why the unit has the energy it has, or none; takes as long as two steps."""
+    place = place_of(settings)
+    directory = _state_dir(settings, state_dir)
+    clock = clock_of(place.fs)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    built = build_agent(settings, None)
+    began_ns = clock.monotonic_ns()
+    built.once(max(UNIT_SECONDS, settings.agent.interval_seconds))
+    totals = built.agent.totals()
+    assert totals is not None
+    evidence = Evidence(
+        place=place,
+        totals=totals,
+        seconds=_seconds_between(built, began_ns),
+        last_booked=None if place.fs.is_recorded else _last_booked_in(directory),
+        ask_agent=None if place.fs.is_recorded else _agent_of(directory),
+    )
+    energy = examine((Examination("energy", "Unit", doctor_energy.check_energy),), place)
+    return [replace(check, section="Unit") for check in explain(ident, evidence)] + energy
+
+
+def examine_targets(settings: Settings, state_dir: Path | None, file: Path, client: HttpClientSettings) -> list[Check]:
+    """Return a check of every agent that `file` names. Raises Unavailable, SourceError for the file."""
+    token_file = client.token_file or _state_dir(settings, state_dir) / LEDGER_TOKEN
+    if token_file.is_file():
+        client = client.model_copy(update={"token_file": token_file})
+
+    def ask(url: str, path: str) -> Answer:
+        with HttpClient(url, client) as connection:
+            return connection.get(path)
+
+    targets = [_target(found) for found in read_file(file)]
+    return [replace(check, section=SECTION) for check in check_targets(targets, ask, SystemClock().utc_ns)]
 
 
 def place_of(settings: Settings) -> Place:
@@ -78,11 +128,43 @@ def here_of(settings: Settings, place: Place, state_dir: Path) -> Here:
         identity=JournalIdentity(identity.machine_id, identity.product_uuid, identity.node),
         journal_max_mebibytes=settings.journal.max_mebibytes,
         has_module=lambda name: importlib.util.find_spec(name) is not None,
-        ask_agent=lambda question: ask_agent(state_dir / SOCKET_NAME, question, ANSWER_SECONDS),
+        ask_agent=_agent_of(state_dir),
         ask_server=_server_of(state_dir),
         zone=settings.site.zone,
         proposed_zone=propose_country(),
     )
+
+
+def _state_dir(settings: Settings, given: Path | None) -> Path:
+    return given or settings.agent.state or default_state_dir(os.environ)
+
+
+def _agent_of(state_dir: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda question: ask_agent(state_dir / SOCKET_NAME, question, ANSWER_SECONDS)
+
+
+def _last_booked_in(state_dir: Path) -> Callable[[str | None, str], tuple[Slot, Entry] | None]:
+    path = state_dir / FILE_NAME
+    return lambda manager, unit: last_entry(path, manager, unit) if path.exists() else None
+
+
+def _seconds_between(built: BuiltAgent, began_ns: int) -> float:
+    """Return the time between the two steps; of a recorded host, between its two moments."""
+    now_ns = built.clock.monotonic_ns()
+    if built.host.is_recorded and built.host.has_two_moments:
+        built.host.select_snapshot(0)
+        began_ns = built.clock.monotonic_ns()
+    return (now_ns - began_ns) / NANOSECONDS_PER_SECOND
+
+
+def _target(found: Discovered) -> Target:
+    """Return the target; without a scheme, plain HTTP is for loopback alone."""
+    if "://" in found.address:
+        return Target(found.address, found.address)
+    host = found.address.rpartition(":")[0].strip("[]")
+    is_loopback = host in ("localhost", "::1") or host.startswith("127.")
+    scheme = found.label(SCHEME_LABEL) or ("http" if is_loopback else "https")
+    return Target(found.address, f"{scheme}://{found.address}")
 
 
 def _meters(fs: HostFS, settings: Settings) -> Meters:

@@ -18,6 +18,7 @@ FLAGS = (
     Flag("path.cgroupfs", "path.cgroupfs", "Where cgroups are mounted, or their recorded copy"),
     Flag("cgroups.version", "cgroups.version", "Which hierarchies to read", click.Choice(["auto", "v1", "v2"])),
 )
+ANSWER_SECONDS = 20.0
 WIDTH = 80
 WIDEST = 100
 
@@ -29,6 +30,16 @@ WIDEST = 100
     "--targets",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Ask the agents of this file (Prometheus file_sd, JSON or YAML) as a server would",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="With --targets: file with the token of their ledgers  [<state>/ledger-token]",
+)
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="With --targets: certificate authorities to trust  [the system's]",
 )
 @click.option(
     "--state",
@@ -44,6 +55,8 @@ def doctor(
     as_json: bool,
     unit: str | None,
     targets: Path | None,
+    token_file: Path | None,
+    ca_file: Path | None,
     state_dir: Path | None,
     config_file: Path | None,
     **values: Any,
@@ -52,12 +65,19 @@ def doctor(
 
     Exit code 1 if there is something that a person should look at. Nothing is changed.
     """
-    from kwhere.apps.doctor import examine_host
+    from kwhere.apps.doctor import examine_host, examine_targets, explain_unit
     from kwhere.local.doctor import needs_a_person
     from kwhere.local.doctor_text import report
+    from kwhere.transport.settings import HttpClientSettings
 
     settings = load_settings(config_file, overrides(FLAGS, values))
-    checks = examine_host(settings, state_dir)
+    if unit is not None:
+        checks = explain_unit(settings, state_dir, unit)
+    elif targets is not None:
+        client = HttpClientSettings(token_file=token_file, ca_file=ca_file, total_timeout_seconds=ANSWER_SECONDS)
+        checks = examine_targets(settings, state_dir, targets, client)
+    else:
+        checks = examine_host(settings, state_dir)
     if as_json:
         click.echo(json.dumps({"checks": [check.as_json() for check in checks]}, indent=1))
     else:

@@ -77,13 +77,12 @@ def check_managers(place: Place) -> Check:
 
 def check_processes(place: Place) -> Check:
     """Say whether processes outside every unit's cgroup become units by user and command."""
-    has_cgroups = True
     try:
-        detect_layout(place.fs, place.cgroup_version)
+        layout = detect_layout(place.fs, place.cgroup_version)
     except Unavailable:
-        has_cgroups = False
+        layout = None
     mode = f"units.processes: {place.settings.processes}"
-    if wants_processes(place.fs, place.settings, has_cgroups=has_cgroups):
+    if wants_processes(place.fs, place.settings, layout):
         return ok(
             "process_groups", f"in use ({mode})", "Processes in no unit's cgroup are grouped by user and command."
         )

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.text import Text
 
-from kwhere.core.errors import NoData, Unavailable
+from kwhere.core.errors import KwhereError, NoData, NotPermitted, Unavailable
 from kwhere.local.agent_client import AgentConnection
 from kwhere.local.top_choice import Choice
 from kwhere.local.top_history import History
@@ -47,19 +47,28 @@ class AgentFeed:
         """Connect. Raises Unavailable where no agent answers."""
         self._path = socket_path
         self._connection = AgentConnection(socket_path)
-        hello = self._connection.ask({"get": "hello"})
+        try:
+            hello = self._connection.ask({"get": "hello"})
+        except KwhereError:
+            self._connection.close()
+            raise
         self.node = str(hello.get("node"))
         self.step_seconds = float(hello.get("interval_seconds") or 1.0)
 
     def look(self) -> TopSample:
         """Return the agent's totals; one that was restarted meanwhile is asked anew."""
         try:
-            answer = self._connection.ask({"get": "top"})
+            return parse_sample(self._ask())
+        except NotPermitted as error:
+            raise NoData(str(error)) from error
+
+    def _ask(self) -> dict[str, Any]:
+        try:
+            return self._connection.ask({"get": "top"})
         except Unavailable:
             self._connection.close()
             self._connection = AgentConnection(self._path)
-            answer = self._connection.ask({"get": "top"})
-        return parse_sample(answer)
+            return self._connection.ask({"get": "top"})
 
     def close(self) -> None:
         """Hang up."""
@@ -74,21 +83,24 @@ class Top:
         self._interval_seconds = max(interval_seconds, feed.step_seconds)
         self._history = History(max(5.0, 2 * self._interval_seconds))
         self._now = now
+        self._why_not = ""
 
     def look(self) -> bool:
-        """Take one look; return whether there was something to see."""
+        """Take one look; return whether there was something to see. What was seen before stays."""
         try:
             self._history.add(self._feed.look())
-        except NoData:
+        except (NoData, Unavailable) as error:
+            self._why_not = str(error)
             return False
+        self._why_not = ""
         return True
 
     def lines(self, choice: Choice, width: int, height: int | None) -> Sequence[Text]:
         """Return what to show."""
         view = self._history.view()
-        head = TopHead(self._feed.node, self._now().strftime("%H:%M:%S"), self._feed.source)
+        head = TopHead(self._feed.node, self._now().strftime("%H:%M:%S"), self._feed.source, self._why_not)
         if view is None:
-            return [Text("measuring …")]
+            return [Text(f"measuring … {self._why_not}"[:width])]
         return render(view, choice, head, width, height)
 
     def tables(self, times: int, width: int) -> Iterator[Text]:
@@ -109,5 +121,5 @@ class Top:
         until = time.monotonic() + FIRST_LOOK_SECONDS
         while not self.look():
             if time.monotonic() > until:
-                raise NoData(f"no step was done within {FIRST_LOOK_SECONDS:.0f} s")
+                raise NoData(f"nothing to see within {FIRST_LOOK_SECONDS:.0f} s: {self._why_not}")
             time.sleep(_POLL_SECONDS)

@@ -90,11 +90,17 @@ class Table:
             line.append(_padded(column, text, size))
             line.append(" ")
         line.append(set_cell_size(cut(row.label, self.label_width), self.label_width))
-        cells = round((row.power_watts or 0.0) / self.most_watts * bar_width) if self.most_watts > 0 else 0
-        if bar_width and (cells or texts[0].strip(f"0.{NO_DATA}")):
-            line.append(f" {BAR * max(1, cells)}", "yellow")
+        if bar_width:
+            line.append(self._bar(row, bar_width, is_seen=bool(texts[0].strip(f"0.{NO_DATA}"))), "yellow")
         line.rstrip()
         return fitted(line, self.width)
+
+    def _bar(self, row: TopRow, bar_width: int, *, is_seen: bool) -> str:
+        """Return a blank and the bar; a figure that is seen has one cell at least."""
+        if self.most_watts <= 0 or not row.power_watts:
+            return ""
+        cells = max(round(row.power_watts / self.most_watts * bar_width), int(is_seen))
+        return f" {BAR * cells}" if cells else ""
 
 
 def fitted(line: Text, width: int, *, fill: bool = False) -> Text:

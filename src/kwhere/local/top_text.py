@@ -39,6 +39,8 @@ class TopHead:
     """Time of day."""
     source: str
     """Where figures come from: the agent, or this process itself."""
+    trouble: str = ""
+    """Why the figures are not of this moment; empty where they are."""
 
 
 def render(view: TopView, choice: Choice, head: TopHead, width: int, height: int | None = None) -> list[Text]:
@@ -59,6 +61,8 @@ def _header(view: TopView, choice: Choice, head: TopHead, count: int, width: int
     energy = "energy since each began" if choice.totals else f"energy of {duration(view.seconds)}"
     ends = (f"{head.source}, {energy}  {head.clock}", f"{energy}  {head.clock}", head.clock)
     yield _spread(left, ends, width, "bold")
+    if head.trouble:
+        yield _line(f"These figures are old: {head.trouble}", width, "red")
     if view.sees_all:
         watts = "  ".join(_component(component, view) for component in Component)
         yield _spread(f"{quantity(view.node_watts, POWER)} now:  {watts}", (_quality(view),), width, "")
