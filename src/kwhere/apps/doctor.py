@@ -45,6 +45,7 @@ from kwhere.transport.http import Answer, HttpClient
 from kwhere.transport.settings import HttpClientSettings
 
 ANSWER_SECONDS = 5.0
+SYSTEMD = Path("/run/systemd/system")
 UNIT_SECONDS = 2.0
 """How long a unit is watched at least before it is said to be idle."""
 
@@ -62,7 +63,7 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
 
 
 def next_steps(settings: Settings) -> Sequence[Hint]:
-    """Return what the Overview page shows as "What next". Looks at the energy sources alone: a few milliseconds."""
+    """Return what the Overview page shows as "What next": of the energy sources alone, in a few milliseconds."""
     return hints(examine(doctor_energy.CHECKS, place_of(settings)))
 
 
@@ -111,7 +112,7 @@ def place_of(settings: Settings) -> Place:
         cgroup_version=settings.cgroups.version,
         meters=cache(lambda: _meters(fs, settings)),
         units=cache(lambda: _units(fs, settings)),
-        finds_program=lambda name: shutil.which(name) is not None,
+        finds_program=_finds_program,
         user=_user(),
         is_root=os.geteuid() == 0,
         container=None if fs.is_recorded else container_of(Path("/"), os.environ),
@@ -168,8 +169,13 @@ def _target(found: Discovered) -> Target:
 
 
 def _meters(fs: HostFS, settings: Settings) -> Meters:
+    """Return the meters that could be read, closed again: checks ask what they are, not what they say."""
     topology = topology_of(fs)
-    return build_meters(meter_context(fs, NodeCpu(topology, lambda: topology)))
+    context = meter_context(fs, NodeCpu(topology, lambda: topology))
+    meters = build_meters(replace(context, settings=settings.meters))
+    for meter in meters.meters:
+        meter.close()
+    return meters
 
 
 def _units(fs: HostFS, settings: Settings) -> Sequence[TrackedUnit]:
@@ -211,6 +217,12 @@ def _token_in(path: Path) -> str | None:
         return path.read_text().strip() or None
     except OSError:
         return None
+
+
+def _finds_program(name: str) -> bool:
+    """Return whether a program is of use here: those of systemd are so only where it runs the machine."""
+    is_of_systemd = name.startswith("systemd-") or name in ("systemctl", "timedatectl")
+    return shutil.which(name) is not None and (not is_of_systemd or SYSTEMD.is_dir())
 
 
 def _user() -> str:

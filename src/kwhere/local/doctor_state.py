@@ -11,6 +11,7 @@ from kwhere.core.errors import JournalError, KwhereError, NotPermitted, Unavaila
 from kwhere.ledger.file_system import Durability, file_system_of
 from kwhere.ledger.journal import FILE_NAME
 from kwhere.ledger.journal_store import journal_errors
+from kwhere.local.agent_client import SOCKET_NAME
 from kwhere.local.doctor import Check, Examination, Remedy, failed, missing, ok, warning
 from kwhere.local.doctor_journal import read_holdings
 from kwhere.local.doctor_place import Here
@@ -32,6 +33,8 @@ def check_state_directory(here: Here) -> Check:
             "state", f"{directory} lies on {file_system}", f"The journal needs this machine's own disk. {_MOVE}"
         )
     if not os.access(standing, os.W_OK | os.X_OK):
+        if (directory / SOCKET_NAME).exists():
+            return missing("state", f"{directory} belongs to another user's agent", "Root may look into it.")
         why = f"{standing} belongs to another user: the journal cannot be written by you. {_MOVE}"
         return failed("state", f"{directory} is not ours", why)
     room = os.statvfs(standing)

@@ -67,7 +67,7 @@ def _header(view: TopView, choice: Choice, head: TopHead, count: int, width: int
         watts = "  ".join(_component(component, view) for component in Component)
         yield _spread(f"{quantity(view.node_watts, POWER)} now:  {watts}", (_quality(view),), width, "")
     else:
-        yield _line("Your own units alone; root sees all.", width)
+        yield _line("Your own units alone: the agent shows all to root. --own measures by itself.", width)
     if choice.filter and choice.typing is None:
         yield _line(f"filter: {choice.filter}  (Esc drops it)", width)
 
@@ -96,7 +96,8 @@ def _table(rows: Sequence[TopRow], view: TopView, choice: Choice, width: int, sp
     table = Table.fit(view, choice, width)
     lines = [table.head(choice), *table.lines(shown, view.rest)]
     if not view.rows:
-        lines.append(_line("No unit is alive; all work of the node is `system`.", width))
+        nobody = "No unit is alive; all work of the node is `system`." if view.sees_all else "You have no unit alive."
+        lines.append(_line(nobody, width))
     elif not rows:
         lines.append(_line("No unit matches the filter.", width))
     return lines
