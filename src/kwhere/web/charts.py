@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -226,9 +226,40 @@ def series_chart(chart: Chart, span: Span, kind: str = "line", note: str = "") -
     )
 
 
+CPU_MODES: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("user", ("user", "nice")),
+    ("system", ("system",)),
+    ("interrupts", ("irq", "softirq")),
+    ("waiting for I/O", ("iowait",)),
+    ("stolen", ("steal",)),
+)
+"""What a person sees of the kernel's CPU modes; idle is what is left under the line."""
+SMALLEST_CPU_SHARE = 0.002
+
+
+def fold_cpu_modes(chart: Chart, cpus: int | None) -> Chart:
+    """Return the modes that matter, under a line at the node's CPUs."""
+    by_mode = {column.labels.get("mode", ""): column.values for column in chart.columns}
+    columns = []
+    for label, modes in CPU_MODES:
+        values = _added([by_mode[mode] for mode in modes if mode in by_mode])
+        if max((value for value in values if value is not None), default=0.0) > SMALLEST_CPU_SHARE * (cpus or 1):
+            columns.append(ChartColumn(label, {"mode": label}, values))
+    if cpus is not None:
+        columns.append(ChartColumn("total", {}, tuple(float(cpus) for _ in chart.times)))
+    return replace(chart, columns=tuple(columns))
+
+
+def _added(columns: Sequence[Sequence[float | None]]) -> tuple[float | None, ...]:
+    return tuple(
+        sum(value for value in values if value is not None) if any(value is not None for value in values) else None
+        for values in zip(*columns, strict=True)
+    )
+
+
 BOUNDS = frozenset({"allocated", "limit", "total"})
 """Lines that say what there is, not what was used: dashed, and never part of a stack."""
-_LINE_COLOURS = ("accent", "accent-light", "ink", "line-strong")
+_LINE_COLOURS = ("accent", "accent-light", "ink", "line-strong", "unallocated")
 _RESOURCE_COLOURS = {"cpu": "cpu", "memory": "dram", "io": "ink"}
 
 

@@ -73,6 +73,22 @@ def chart_step(span: Span) -> float:
     return next((step for limit, step in CHART_STEPS_SECONDS if span.seconds <= limit), 86400)
 
 
+SHORTEST = timedelta(minutes=2)
+"""A chart is at least that long."""
+
+
+def is_chosen(params: Mapping[str, str]) -> bool:
+    """Return whether the URL names a span."""
+    return any(params.get(key) for key in ("span", "from", "to"))
+
+
+def span_with_data(span: Span, first: datetime | None) -> Span:
+    """Return the part of `span` from `first` on where that is less than a third: a new account is not a sliver."""
+    if first is None or span.end - first > (span.end - span.start) / 3:
+        return span
+    return Span(max(span.start, min(first, span.end - SHORTEST)), span.end)
+
+
 def _named(name: str, now: datetime) -> Span:
     return Span(now - parse_duration(name), now)
 

@@ -1,13 +1,13 @@
 """The table of units: its columns, how each is shown, how a list is sorted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
 from kwhere.core.quantities import joules, seconds
-from kwhere.core.terms import Component, Part
+from kwhere.core.terms import Component, Flag, Part
 from kwhere.database.records import UnitRecord, UnitSort
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, length, no_data, percent
 
@@ -86,6 +86,38 @@ COLUMNS: tuple[UnitColumn, ...] = (
     UnitColumn("method", "Method", is_default=False),
     UnitColumn("quality", "Quality", is_default=False),
 )
+QUALITY: dict[Flag, tuple[str, str]] = {
+    Flag.GAP: (
+        "gap",
+        "part of its energy was booked from a counter's difference across a gap (agent restart, meter failure)",
+    ),
+    Flag.ENDED: (
+        "end by rate",
+        "its counters were gone before their last reading: the last moments are shared out by rate",
+    ),
+    Flag.CLOCK: ("clock", "the node's clock stepped while it ran; energy is right, times may be off"),
+    Flag.OVERCOMMITTED: (
+        "overcommitted",
+        "allocations on its node added up to more than the node has; idle shares were scaled",
+    ),
+    Flag.IDLE_TABLE: (
+        "table idle",
+        "its idle share rests on a table's idle power, because the node's own is not learned yet",
+    ),
+    Flag.UNVERIFIED: ("unverified", "its manager did not place it on this node at this time; charged to nobody"),
+    Flag.LOST: ("lost", "slots of its node were lost before they were pulled; its totals are too low"),
+}
+"""What a person reads for a flag: a short mark, and what it means."""
+LOUD = frozenset({Flag.GAP, Flag.OVERCOMMITTED, Flag.UNVERIFIED, Flag.LOST})
+"""Flags that a list shows beside a name; the others stand in the column Quality and on the unit's page."""
+
+
+def quality_marks(flags: Iterable[Flag], only: frozenset[Flag] = frozenset(QUALITY)) -> list[tuple[str, str]]:
+    """Return mark and meaning of each of `flags` that is among `only`, in their order of the contract."""
+    held = set(flags)
+    return [QUALITY[flag] for flag in Flag if flag in held and flag in only]
+
+
 KEYS = frozenset(column.key for column in COLUMNS)
 
 
@@ -164,7 +196,7 @@ def _plain_content(column: UnitColumn, record: UnitRecord, now: datetime, time_t
         case "nodes":
             return nodes_text(record.nodes)
         case "quality":
-            return ", ".join(sorted(record.quality))
+            return ", ".join(mark for mark, _ in quality_marks(record.quality))
         case _:
             value = getattr(record, column.key)
             return no_data("its manager does not say") if value is None else str(value)

@@ -10,7 +10,7 @@ from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.records import ComponentShares, PowerPoint
 from kwhere.series.charts import Chart, ChartColumn
-from kwhere.web.charts import PageChart, PageSeries, power_stack, series_chart
+from kwhere.web.charts import PageChart, PageSeries, fold_cpu_modes, power_stack, series_chart
 
 START = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 HOUR = Span(START, START + timedelta(hours=1))
@@ -142,3 +142,32 @@ def test_sockets_are_named_and_share_a_colour() -> None:
 
     assert chart.series[0].label == "socket 0 min"
     assert [series.colour for series in chart.series] == ["accent", "accent", "accent-light", "accent-light"]
+
+
+def _modes(**values: float) -> Chart:
+    return _chart("cores", *(ChartColumn(mode, {"mode": mode}, (None, value)) for mode, value in values.items()))
+
+
+def test_cpu_modes_are_folded_into_what_matters_under_the_nodes_cpus() -> None:
+    chart = fold_cpu_modes(_modes(user=1.0, nice=0.5, system=0.25, idle=2.0, irq=0.01, softirq=0.02, steal=0.0), 4)
+
+    assert {column.label: column.values for column in chart.columns} == {
+        "user": (None, 1.5),
+        "system": (None, 0.25),
+        "interrupts": (None, 0.03),
+        "total": (4.0, 4.0),
+    }
+
+
+def test_without_a_known_number_of_cpus_there_is_no_line() -> None:
+    assert [column.label for column in fold_cpu_modes(_modes(user=1.0), None).columns] == ["user"]
+
+
+def test_a_layer_that_is_always_zero_is_left_out() -> None:
+    columns = [ChartColumn("cpu idle", {"component": "cpu", "part": "idle"}, (0.0, None))]
+    columns.append(ChartColumn("cpu dynamic", {"component": "cpu", "part": "dynamic"}, (0.0, 1.0)))
+
+    chart = series_chart(_chart("watts", *columns), HOUR, "stack")
+
+    assert [series.label for series in chart.series] == ["cpu dynamic"]
+    assert chart.stepped

@@ -139,6 +139,7 @@ def test_columns_are_chosen_in_the_url() -> None:
     heads = re.findall(r"<th[^>]*>(.*?)</th>", text, re.DOTALL)
     assert len(heads) == 3
     assert "gap" in text
+    assert "table idle" in text
 
 
 def test_the_csv_of_a_list_has_its_filters() -> None:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from kwhere.core.timespan import Span
-from kwhere.web.spans import chart_step, choose_span
+from kwhere.web.spans import chart_step, choose_span, is_chosen, span_with_data
 
 NOW = datetime(2026, 11, 29, 18, 0, tzinfo=UTC)
 PARIS = ZoneInfo("Europe/Paris")
@@ -50,3 +50,22 @@ def test_what_cannot_be_read_is_an_error(params: dict[str, str]) -> None:
 )
 def test_a_chart_has_some_hundred_points(hours: float, step: float) -> None:
     assert chart_step(Span(NOW - timedelta(hours=hours), NOW)) == step
+
+
+HOUR = Span(NOW - timedelta(hours=1), NOW)
+
+
+@pytest.mark.parametrize(
+    ("minutes_of_data", "minutes_shown"),
+    [(None, 60), (59, 60), (21, 60), (19, 19), (5, 5), (1, 2)],
+    ids=["none", "nearly all", "more than a third", "less than a third", "little", "next to nothing"],
+)
+def test_a_new_accounts_chart_is_not_a_sliver(minutes_of_data: int | None, minutes_shown: int) -> None:
+    first = None if minutes_of_data is None else NOW - timedelta(minutes=minutes_of_data)
+
+    assert span_with_data(HOUR, first) == Span(NOW - timedelta(minutes=minutes_shown), NOW)
+
+
+def test_a_span_of_the_url_is_a_choice() -> None:
+    assert is_chosen({"from": "-1h"})
+    assert not is_chosen({"span": "", "cluster": "a"})

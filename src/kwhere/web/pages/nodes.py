@@ -13,11 +13,11 @@ from kwhere.database.records import BalanceSlot, NodeRecord, NodeState, UnitQuer
 from kwhere.reports.node_charts import NewestValue, governors, newest_values, node_charts
 from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
 from kwhere.series.governors import GovernorSpan
-from kwhere.web.charts import PageChart, power_stack, series_chart
+from kwhere.web.charts import PageChart, fold_cpu_modes, power_stack, series_chart
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of
-from kwhere.web.pages.overview import top_rows
+from kwhere.web.pages.overview import first_slot, top_rows
 from kwhere.web.rendering import Pages
-from kwhere.web.spans import SpanChoice, chart_step, choose_span
+from kwhere.web.spans import chart_step, choose_span, is_chosen, span_with_data
 
 CHARTS: Sequence[tuple[str, str]] = (
     ("meters", "line"),
@@ -86,7 +86,10 @@ def node_page(pages: Pages, request: Request) -> Response:
     choice = choose_span(request.url.path, request.query_params, pages.now, pages.zone)
     ref = NodeRef(record.cluster, record.node)
     slots = account.balance(record.cluster, record.node, choice.span, BALANCE_SLOTS)
-    charts, missing = _charts(pages, ref, choice.span)
+    points = account.power(choice.span, chart_step(choice.span), record.cluster, record.node)
+    chosen = is_chosen(request.query_params)
+    span = choice.span if chosen else span_with_data(choice.span, first_slot(points))
+    charts, missing = _charts(pages, record, ref, span)
     now_on = account.units(
         UnitQuery(
             cluster=record.cluster, node=record.node, state="running", sort=UnitSort.POWER_WATTS, limit=UNITS_SHOWN
@@ -99,7 +102,7 @@ def node_page(pages: Pages, request: Request) -> Response:
         "choice": choice,
         "zone": pages.zone,
         "power_watts": node_watts(record),
-        "power_chart": _power(pages, record, choice),
+        "power_chart": power_stack("power", "Power by whom it went to", points, span, choice.text),
         "charts": charts,
         "missing": missing,
         "balance": balance,
@@ -116,15 +119,11 @@ def node_page(pages: Pages, request: Request) -> Response:
     return pages.render(request, "node.html", context)
 
 
-def _power(pages: Pages, record: NodeRecord, choice: SpanChoice) -> PageChart:
-    points = pages.sources.account.power(choice.span, chart_step(choice.span), record.cluster, record.node)
-    return power_stack("power", "Power by whom it went to", points, choice.span, choice.text)
-
-
-def _charts(pages: Pages, ref: NodeRef, span: Span) -> tuple[list[PageChart], dict[str, str]]:
+def _charts(pages: Pages, record: NodeRecord, ref: NodeRef, span: Span) -> tuple[list[PageChart], dict[str, str]]:
     kinds = dict(CHARTS)
     drawn, missing = node_charts(pages.sources, ref, tuple(kinds), span, choose_step(span, 500))
-    charts = [series_chart(chart, span, kinds[chart.name]) for chart in drawn]
+    shown = [fold_cpu_modes(chart, record.cpus) if chart.name == "cpu" else chart for chart in drawn]
+    charts = [series_chart(chart, span, kinds[chart.name]) for chart in shown]
     return charts, {NODE_CHARTS[name].title: reason for name, reason in missing.items()}
 
 

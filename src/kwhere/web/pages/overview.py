@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kwhere.core.quantities import joules
 from kwhere.core.terms import Component, Method
-from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, UnitRecord
+from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, PowerPoint, UnitRecord
 from kwhere.web.charts import PageChart, power_stack
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of, fill_of, percent
 from kwhere.web.rendering import Pages, url
-from kwhere.web.spans import SpanChoice, chart_step, choose_span
+from kwhere.web.spans import SpanChoice, chart_step, choose_span, is_chosen, span_with_data
 from kwhere.web.units_table import energy_pieces
 
 TOP_UNITS = 10
@@ -41,6 +42,7 @@ class TopRow:
 def overview_page(pages: Pages, request: Request) -> Response:
     """Return the page."""
     choice = choose_span("/", request.query_params, pages.now, pages.zone)
+    chosen = is_chosen(request.query_params)
     account = pages.sources.account
     clusters = [record.cluster for record in account.clusters()]
     cluster = request.query_params.get("cluster") or None
@@ -49,6 +51,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
     rows = top_rows(overview.top_units)
     context = {
         "choice": choice,
+        "live_query": choice.live_query if chosen or cluster else "",
         "overview": overview,
         "cluster_chips": cluster_chips(clusters, cluster, request.query_params),
         "is_waiting": overview.power_uw is None,
@@ -56,7 +59,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "energy_joules": joules(overview.energy_today_uj) if overview.nodes_by_state else None,
         "facts": facts_of(overview),
         "now_pieces": now_pieces(overview),
-        "chart": _chart(pages, choice, cluster),
+        "chart": _chart(pages, choice, cluster, chosen),
         "zone": pages.zone,
         "rows": rows,
         "power_column": column_of([row.power_watts for row in rows], "power"),
@@ -64,14 +67,21 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "hints": pages.sources.hints(),
         "factor": reporting_factor(factors),
         "site": account.site_choice(),
+        "is_modelled": is_modelled(overview.methods),
         "sentence": method_sentence(overview.methods),
     }
     return pages.render(request, "overview.html", context)
 
 
-def _chart(pages: Pages, choice: SpanChoice, cluster: str | None) -> PageChart:
+def _chart(pages: Pages, choice: SpanChoice, cluster: str | None, chosen: bool) -> PageChart:
     points = pages.sources.account.power(choice.span, chart_step(choice.span), cluster)
-    return power_stack("power", "Power of all nodes", points, choice.span, choice.text)
+    span = choice.span if chosen else span_with_data(choice.span, first_slot(points))
+    return power_stack("power", "Power of all nodes", points, span, choice.text)
+
+
+def first_slot(points: Sequence[PowerPoint]) -> datetime | None:
+    """Return where the first bucket with an account begins."""
+    return next((point.span.start for point in points if point.node_seconds > 0), None)
 
 
 def cluster_chips(
@@ -161,9 +171,14 @@ def _balance_fact(residual_uj: int) -> Fact:
     return Fact(f"{residual_uj} µJ", "do not balance", "bad", title)
 
 
+def is_modelled(methods: Sequence[ComponentMethod]) -> bool:
+    """Return whether everything is estimated."""
+    return bool(methods) and all(method.method is Method.MODELLED for method in methods)
+
+
 def method_sentence(methods: Sequence[ComponentMethod]) -> str:
     """Return one sentence where everything is estimated; empty where something is measured."""
-    if methods and all(method.method is Method.MODELLED for method in methods):
+    if is_modelled(methods):
         return "Every watt here is estimated: no energy meter is readable, so a documented model stands in."
     return ""
 

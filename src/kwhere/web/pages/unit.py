@@ -2,25 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kwhere.core.quantities import joules, seconds
-from kwhere.core.terms import Component, Flag
+from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.records import ComponentMethod, PartEnergy, UnitRecord
 from kwhere.reports.node_charts import governors
 from kwhere.reports.unit_charts import lifetime_of, unit_charts
-from kwhere.series.charts import UNIT_CHARTS, choose_step
+from kwhere.series.charts import UNIT_CHARTS, Chart, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, percent
 from kwhere.web.rendering import Pages
-from kwhere.web.spans import Chip, SpanChoice, choose_span
-from kwhere.web.units_table import energy_pieces
+from kwhere.web.spans import Chip, SpanChoice, choose_span, span_with_data
+from kwhere.web.units_table import energy_pieces, quality_marks
 
 CHARTS: Sequence[tuple[str, str]] = (
     ("power", "stack"),
@@ -35,18 +35,9 @@ CHARTS: Sequence[tuple[str, str]] = (
     ("gpu_memory", "line"),
 )
 """Charts of the page in order, and how each is drawn."""
+WHOLE_LIFE = "whole life"
 OPTIONAL_CHARTS = frozenset({"gpu", "gpu_memory", "throttling", "processes"})
 """Left out where there is nothing to draw."""
-
-QUALITY: dict[str, str] = {
-    Flag.GAP: "part of its energy was booked from a counter's difference across a gap (agent restart, meter failure)",
-    Flag.ENDED: "its last moments are shared out by rate, for its counters were gone before they could be read",
-    Flag.CLOCK: "the node's clock stepped while it ran; energy is right, times may be off",
-    Flag.OVERCOMMITTED: "allocations on its node added up to more than the node has; idle shares were scaled",
-    Flag.IDLE_TABLE: "its idle share rests on a table's idle power, because the node's own was not learned yet",
-    Flag.UNVERIFIED: "its manager did not place it on this node at this time; it is charged to nobody",
-    Flag.LOST: "slots of its node were lost before they were pulled; its totals are too low",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
     unit = str(place["unit"]).replace("/", "%2F")
     record = account.unit(place["cluster"], place["manager"], unit, request.query_params.get("run"))
     choice = _choice(pages, request, record)
-    charts, missing = _charts(pages, record, choice.span)
+    charts, missing = _charts(pages, record, choice)
     components = component_rows(record)
     nodes = node_rows(record)
     context = {
@@ -100,7 +91,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "node_energy_column": column_of([row.energy_joules for row in nodes], "energy"),
         "node_power_column": column_of([row.power_watts for row in nodes], "power"),
         "pieces": energy_pieces(record, 1.0),
-        "quality": [(str(flag), QUALITY.get(flag, "")) for flag in sorted(record.quality)],
+        "quality": quality_marks(record.quality),
         "runs": [run for run in account.unit_runs(record.cluster, record.manager, record.unit, 8) if run != record],
         "csv_url": series_csv_url(record, choice.span),
         "json_url": api_url(record),
@@ -115,23 +106,35 @@ def _choice(pages: Pages, request: Request, record: UnitRecord) -> SpanChoice:
     choice = choose_span(path, params, pages.now, pages.zone, default="24h")
     others = [(key, value) for key, value in params.items() if key not in ("span", "from", "to")]
     is_life = not any(key in params for key in ("span", "from", "to"))
-    chips = [Chip("whole life", f"{path}?{urlencode(others)}", is_life), *choice.chips]
+    chips = [Chip(WHOLE_LIFE, f"{path}?{urlencode(others)}", is_life), *choice.chips]
     if not is_life:
         return SpanChoice(choice.span, choice.name, chips, choice.start_text, choice.end_text, others)
     life = lifetime_of(record, pages.now)
     span = Span(max(life.start, life.end - timedelta(days=30)), life.end)
     chips = [chips[0], *(Chip(chip.text, chip.url, False) for chip in chips[1:])]
     texts = [moment.astimezone(pages.zone).strftime("%Y-%m-%dT%H:%M") for moment in (span.start, span.end)]
-    return SpanChoice(span, "whole life", chips, texts[0], texts[1], others)
+    return SpanChoice(span, WHOLE_LIFE, chips, texts[0], texts[1], others)
 
 
-def _charts(pages: Pages, record: UnitRecord, span: Span) -> tuple[list[PageChart], dict[str, str]]:
+def _charts(pages: Pages, record: UnitRecord, choice: SpanChoice) -> tuple[list[PageChart], dict[str, str]]:
     kinds = dict(CHARTS)
-    drawn, missing = unit_charts(pages.sources, record, tuple(kinds), span, choose_step(span, 500))
+    drawn, missing = unit_charts(pages.sources, record, tuple(kinds), choice.span, choose_step(choice.span, 500))
+    span = span_with_data(choice.span, _first_sample(drawn)) if choice.name == WHOLE_LIFE else choice.span
     notes = {"frequency": governor_note(governors(pages.sources, record.cluster, record.nodes, span, 60.0))}
     charts = [series_chart(chart, span, kinds[chart.name], notes.get(chart.name, "")) for chart in drawn]
     reasons = {UNIT_CHARTS[name].title: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
     return charts, reasons
+
+
+def _first_sample(charts: Sequence[Chart]) -> datetime | None:
+    """Return the first time at which any chart has a value."""
+    firsts = [
+        time_s
+        for chart in charts
+        for time_s, *values in zip(chart.times, *(column.values for column in chart.columns), strict=True)
+        if any(value is not None for value in values)
+    ]
+    return datetime.fromtimestamp(min(firsts), UTC) if firsts else None
 
 
 def governor_note(spans: Sequence[GovernorSpan]) -> str:
@@ -140,7 +143,7 @@ def governor_note(spans: Sequence[GovernorSpan]) -> str:
     for span in spans:
         by_socket.setdefault((span.node, span.socket), []).append(span.governor)
     courses = sorted({" → ".join(names) for names in by_socket.values()})
-    return f"governor {', '.join(courses)}" if courses else ""
+    return f"governor {', '.join(courses)}" if courses else "governor not known"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kwhere.database.records import UnitPage, UnitQuery, UnitSort
 from kwhere.web.formatting import recent_time_tag
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import SpanChoice, choose_span
-from kwhere.web.units_table import COLUMNS, UnitColumn, chosen_columns, show_columns
+from kwhere.web.units_table import COLUMNS, LOUD, UnitColumn, chosen_columns, quality_marks, show_columns
 
 FILTERS = ("cluster", "manager", "user", "project", "state", "node", "q")
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "run", "systemd", "session", "process")
@@ -45,6 +45,7 @@ def units_page(pages: Pages, request: Request) -> Response:
         "columns": show_columns(
             columns, page.items, pages.now, partial(recent_time_tag, zone=pages.zone, now=pages.now)
         ),
+        "loud": partial(quality_marks, only=LOUD),
         "all_columns": COLUMNS,
         "chosen": {column.key for column in columns},
         "sorts": {column.key: sort_link(column, params, query) for column in columns if column.sort},
