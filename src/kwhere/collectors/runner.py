@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 import structlog
 
 from kwhere.collectors.collector import AnyPlugin, Collector, CollectorContext, CollectorSettings
+from kwhere.core.clock import Clock
 from kwhere.core.errors import NoData, NotFound, Unavailable
-from kwhere.core.failure_memory import FailureMemory
+from kwhere.core.failure_memory import NEVER_NS, FailureMemory
 from kwhere.core.metrics import Kind, MetricSpec, Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND, seconds
 
@@ -29,7 +30,10 @@ class CollectorRunner:
     """The enabled collectors. `collect` may be called from several threads; one collector runs once at a time."""
 
     def __init__(self, plugins: Sequence[tuple[AnyPlugin, CollectorSettings]], context: CollectorContext) -> None:
-        self._runs = {plugin.name: _CollectorRun(plugin, settings, context) for plugin, settings in plugins}
+        self._failures = _Failures(context.clock)
+        self._runs = {
+            plugin.name: _CollectorRun(plugin, settings, context, self._failures) for plugin, settings in plugins
+        }
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,6 +54,7 @@ class CollectorRunner:
         for name, run in self._runs.items():
             if not names or name in names:
                 samples += run.collect()
+        self._failures.sum_up()
         return samples
 
     def close(self) -> None:
@@ -58,10 +63,42 @@ class CollectorRunner:
             run.close()
 
 
+class _Failures:
+    """What the log hears of failing collectors: each change, and one line an hour about all that still fail."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._memory = FailureMemory(NEVER_NS)
+
+    def failed(self, name: str, fault: str) -> None:
+        """Note a failed run."""
+        with self._lock:
+            is_news = self._memory.failed(name, fault, self._clock.monotonic_ns()) is not None
+        if is_news:
+            log.warning("collector failed", collector=name, fault=fault)
+
+    def went_well(self, name: str) -> None:
+        """Note a good run."""
+        with self._lock:
+            is_news = self._memory.recovered(name)
+        if is_news:
+            log.info("collector works again", collector=name)
+
+    def sum_up(self) -> None:
+        """Tell, once an hour, how often which collectors failed."""
+        with self._lock:
+            counts = self._memory.repeated(self._clock.monotonic_ns())
+        if counts:
+            log.warning("collectors still fail", counts=counts)
+
+
 class _CollectorRun:
     """One collector with what is remembered of its runs."""
 
-    def __init__(self, plugin: AnyPlugin, settings: CollectorSettings, context: CollectorContext) -> None:
+    def __init__(
+        self, plugin: AnyPlugin, settings: CollectorSettings, context: CollectorContext, failures: _Failures
+    ) -> None:
         self.plugin = plugin
         self._settings = settings
         self._context = context
@@ -70,7 +107,7 @@ class _CollectorRun:
         self._unavailable: str | None = None
         self._tried_ns = 0
         self._errors = 0
-        self._failures = FailureMemory()
+        self._failures = failures
         self._created_s = context.clock.utc_ns() / NANOSECONDS_PER_SECOND
 
     def collect(self) -> list[Sample]:
@@ -112,9 +149,9 @@ class _CollectorRun:
             faults = [f"{type(error).__name__}: {error}"]
         if faults:
             self._errors += 1
-            self._tell(faults[0])
+            self._failures.failed(self.plugin.name, faults[0])
             return False
-        self._recover()
+        self._failures.went_well(self.plugin.name)
         return True
 
     def _built(self) -> Collector | None:
@@ -129,19 +166,10 @@ class _CollectorRun:
             self._collector = self.plugin.build(self._context, self._settings)
         except Unavailable as error:
             self._unavailable = f"{error.reason}: {error}"
-            self._tell(self._unavailable)
+            self._failures.failed(self.plugin.name, self._unavailable)
             return None
         self._unavailable = None
         return self._collector
-
-    def _tell(self, fault: str) -> None:
-        repeats = self._failures.failed(self.plugin.name, fault, self._context.clock.monotonic_ns())
-        if repeats is not None:
-            log.warning("collector failed", collector=self.plugin.name, fault=fault, count=repeats)
-
-    def _recover(self) -> None:
-        if self._failures.recovered(self.plugin.name):
-            log.info("collector works again", collector=self.plugin.name)
 
 
 def _take_good(found: Iterable[Sample], plugin: AnyPlugin, samples: list[Sample]) -> list[str]:

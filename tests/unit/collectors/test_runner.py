@@ -170,8 +170,33 @@ def test_repeated_failure_is_logged_on_change_then_hourly(capsys: pytest.Capture
 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
-    assert "count=2" in lines[1]
+    assert "'bad': 2" in lines[1]
     assert "second" in lines[2]
+
+
+def test_a_day_with_every_collector_broken_fills_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = StandingClock()
+    numbers = iter(range(10**9))
+
+    def changing() -> Iterator[Sample]:
+        yield GOOD
+        raise SourceError(f"found {next(numbers)}")
+
+    def flapping() -> Iterator[Sample]:
+        yield GOOD
+        if next(numbers) % 2:
+            raise OSError(5, "I/O error")
+
+    plugins = [fake_plugin(f"same{n}", failing(SourceError("nonsense"))) for n in range(6)]
+    plugins += [fake_plugin(f"changing{n}", changing) for n in range(4)]
+    plugins += [fake_plugin(f"flapping{n}", flapping) for n in range(4)]
+    runner = runner_of(*plugins, clock=clock)
+    day_of = 86_400 // 60
+    for _ in range(day_of):
+        clock.now_ns += 60 * 10**9
+        runner.collect()
+
+    assert len(capsys.readouterr().out.splitlines()) <= 100 + 40
 
 
 def test_concurrent_scrapes_see_the_same() -> None:
