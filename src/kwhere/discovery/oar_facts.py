@@ -16,7 +16,7 @@ def find(match: Match, witness: Witness) -> Facts:
         user = witness.users(match.uid)
     variables = _variables(user, match.unit, witness) if user else {}
     labels = {
-        "oar_array_id": variables.get("OAR_ARRAYID") or variables.get("OAR_ARRAY_ID"),
+        "oar_array_id": variables.get("OAR_ARRAYID"),
         "oar_walltime_seconds": variables.get("OAR_JOB_WALLTIME_SECONDS"),
     }
     return Facts(

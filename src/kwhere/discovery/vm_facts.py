@@ -35,7 +35,8 @@ def find(match: Match, witness: Witness) -> Facts:
     command = next((vm for vm in map(read_command, witness.commands()) if vm is not None), None)
     domain = _domain(match, command, witness)
     uuid = (domain.uuid if domain else None) or (command.uuid if command else None)
-    name = match.name or (domain.name if domain else None) or (command.name if command else None)
+    # A machine's name in the path is cut to what systemd allows: the domain's own goes first.
+    name = (domain.name if domain else None) or (command.name if command else None) or match.name
     labels = {
         "vm": name,
         "vm_flavor": domain.flavor if domain else None,
