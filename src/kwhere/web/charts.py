@@ -215,14 +215,17 @@ def series_chart(chart: Chart, span: Span, kind: str = "line", note: str = "") -
     """Return a chart of the store of series, in the page's colours."""
     unit, quantity = UNITS.get(chart.unit, (chart.unit, None))
     columns = [column for column in chart.columns if any(value is not None for value in column.values)]
+    if kind == "stack":
+        columns = [column for column in columns if _is_bound(column) or any(column.values)]
     series = [
         _line(column, _rank(columns, column)) for column in columns if not (kind == "stack" and _is_bound(column))
     ]
     bounds = [_line(column, 0) for column in columns if kind == "stack" and _is_bound(column)]
     if bounds:
         kind, series = "stack+lines", [*series, *bounds]
+    stepped = kind != "line"
     return PageChart(
-        chart.name, chart.title, unit, kind, chart.times, series, span, False, quantity=quantity, note=note
+        chart.name, chart.title, unit, kind, chart.times, series, span, stepped, quantity=quantity, note=note
     )
 
 
