@@ -12,6 +12,10 @@ from kwhere.ledger.pages import Cursor
 _cursors = schema.cursors
 
 
+class CursorMoved(IntakeRefused):
+    """Another reader was faster: nothing was booked, nothing is wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class CursorRow:
     """An epoch as the server has read it."""
@@ -59,15 +63,15 @@ def find_target(connection: Connection, target: str) -> CursorRow | None:
 
 
 def open_epoch(connection: Connection, row: CursorRow, now_ns: int) -> None:
-    """Insert the row of an epoch. Raises IntakeRefused if another reader was first."""
+    """Insert the row of an epoch. Raises CursorMoved if another reader was first."""
     values = {name: getattr(row, name) for name in CursorRow.__slots__}
     if find_epoch(connection, row.epoch) is not None:
-        raise IntakeRefused(f"epoch {row.epoch}: another reader has opened it")
+        raise CursorMoved(f"epoch {row.epoch}: another reader has opened it")
     connection.execute(insert(_cursors).values(**values, opened_ns=now_ns))
 
 
 def advance(connection: Connection, row: CursorRow, to_seq: int, digest: str, start_ns: int, end_ns: int) -> None:
-    """Move a cursor from where `row` has it to `to_seq`. Raises IntakeRefused unless that touches one row."""
+    """Move a cursor from where `row` has it to `to_seq`. Raises CursorMoved unless that touches one row."""
     moved = connection.execute(
         update(_cursors)
         .where(_cursors.c.epoch == row.epoch, _cursors.c.seq == row.seq)
@@ -79,12 +83,13 @@ def advance(connection: Connection, row: CursorRow, to_seq: int, digest: str, st
         )
     )
     if moved.rowcount != 1:
-        raise IntakeRefused(f"epoch {row.epoch}: another reader has moved on from slot {row.seq}; nothing was booked")
+        raise CursorMoved(f"epoch {row.epoch}: another reader has moved on from slot {row.seq}; nothing was booked")
 
 
-def adopt(connection: Connection, epoch: str, target: str) -> None:
-    """Let another target go on with an epoch: the node has moved."""
-    connection.execute(update(_cursors).where(_cursors.c.epoch == epoch).values(target=target))
+def adopt(connection: Connection, row: CursorRow) -> None:
+    """Let the target, node and boot of `row` go on with its epoch: the node has moved, or restarted."""
+    values = {name: getattr(row, name) for name in ("target", "node_id", "boot_id")}
+    connection.execute(update(_cursors).where(_cursors.c.epoch == row.epoch).values(**values))
 
 
 def finish(connection: Connection, epoch: str) -> None:
@@ -155,6 +160,16 @@ def record_lost(
         ("epoch", "first_seq"),
         dict.fromkeys(("node_id", "last_seq", "start_ns", "end_ns", "recorded_ns"), bulk.Merge.NEW),
         [(row.epoch, row.seq + 1, row.node_id, last_seq, row.newest_end_ns, until_ns, now_ns)],
+    )
+
+
+def close_lost(connection: Connection, node_id: int, start_ns: int) -> None:
+    """Let what was lost of a node, of unknown end, end where its account goes on."""
+    lost = schema.lost.c
+    connection.execute(
+        update(schema.lost)
+        .where(lost.node_id == node_id, lost.last_seq.is_(None), lost.end_ns.is_(None))
+        .values(end_ns=start_ns)
     )
 
 

@@ -41,6 +41,16 @@ def record_failure(connection: Connection, node_id: int, error: str, now_ns: int
     return True
 
 
+def record_target_failure(engine: Engine, target: str, error: str, now_ns: int) -> None:
+    """Note why a pull of `target` failed at the node that was last read there, if any was."""
+    held = schema.cursors.c
+    query = select(held.node_id).where(held.target == target).order_by(held.opened_ns.desc()).limit(1)
+    with writing(engine).begin() as connection:
+        node_id = connection.execute(query).scalar_one_or_none()
+        if node_id is not None:
+            record_failure(connection, node_id, error, now_ns)
+
+
 def retire(engine: Engine, cluster: str, node: str, now_ns: int, *, by: str) -> None:
     """Stop expecting a node: completeness counts it up to now. Raises NotFound."""
     with writing(engine).begin() as connection:
