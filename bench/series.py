@@ -152,8 +152,8 @@ def chart_latency(store: EmbeddedSeriesStore, hours: float, step_seconds: float)
 
 
 def main() -> None:
-    """Run for the given hours (default 42: a day of merged files, and what the day after still has in parts)."""
-    hours = float(sys.argv[1]) if len(sys.argv) > 1 else 42.0
+    """Run for the given hours (default 26: a day in one file, and what came since in parts)."""
+    hours = float(sys.argv[1]) if len(sys.argv) > 1 else 26.0
     with tempfile.TemporaryDirectory() as directory:
         clock = BenchClock()
         store = EmbeddedSeriesStore(Path(directory), EmbeddedStoreSettings(), clock)
