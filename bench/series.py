@@ -162,8 +162,9 @@ def main() -> None:
             sizes = [path.stat().st_size for path in Path(directory).glob(f"{letter}-*.parquet")]
             report(f"series: files of a {name}", len(sizes), "files", bytes=sum(sizes))
         held = sum(path.stat().st_size for path in Path(directory).glob("[hqd]-*.parquet"))
-        in_memory = store._head.count
-        report("series: bytes per sample after compaction", held / (samples - in_memory), "bytes", samples=samples)
+        merged = samples - store._head.count
+        if merged:
+            report("series: bytes per sample after compaction", held / merged, "bytes", samples=merged)
         for step in (120.0, 10.0):
             taken = chart_latency(store, hours, step)
             facts = {"step_seconds": step, "worst_ms": round(taken[-1] * 1000, 1)}
