@@ -54,10 +54,10 @@ class PrometheusServer:
 
 
 @contextmanager
-def running_prometheus() -> Iterator[PrometheusServer]:
-    """Yield a fresh server."""
+def running_prometheus(configuration: str = CONFIGURATION) -> Iterator[PrometheusServer]:
+    """Yield a fresh server with this configuration, which names no scrape target by default."""
     home = Path(tempfile.mkdtemp(prefix="kwhere-prometheus-"))
-    (home / "prometheus.yml").write_text(CONFIGURATION)
+    (home / "prometheus.yml").write_text(configuration)
     address = f"127.0.0.1:{_free_port()}"
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
