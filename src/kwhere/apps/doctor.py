@@ -28,7 +28,7 @@ from kwhere.kernel.recorded import clock_of
 from kwhere.ledger.journal import FILE_NAME
 from kwhere.ledger.journal_store import JournalIdentity
 from kwhere.ledger.rows import Entry, Slot
-from kwhere.local import doctor_energy, doctor_kernel, doctor_process, doctor_state, doctor_units
+from kwhere.local import doctor_energy, doctor_kernel, doctor_managers, doctor_process, doctor_state, doctor_units
 from kwhere.local.agent_client import SOCKET_NAME, ask_agent
 from kwhere.local.doctor import Check, Examination, examine
 from kwhere.local.doctor_hints import hints
@@ -57,7 +57,7 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
     if place.fs.is_recorded:
         return checks + examine(doctor_kernel.CHECKS, place)
     here = here_of(settings, place, _state_dir(settings, state_dir))
-    checks += examine(doctor_process.UNIT_CHECKS, place)
+    checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
     return checks + examine(doctor_state.CHECKS, here)
 

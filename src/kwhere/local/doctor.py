@@ -48,6 +48,8 @@ class Check:
     remedies: tuple[Remedy, ...] = ()
     """The recommended one first."""
     section: str = ""
+    headline: str = ""
+    """How a page says in one line what is amiss; empty: name and finding."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the check for `--json`; the first remedy stands at the top, further ones in `alternatives`."""

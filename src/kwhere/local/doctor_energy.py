@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.kernel.hwmon import HWMON_DIRECTORY
@@ -81,7 +82,10 @@ def _closed(name: str, status: SourceStatus, meters: Meters, place: Place) -> Ch
     else:
         kind = "energy*_input" if status.source == "hwmon_energy" else "power*_*"
         remedies = (open_files(f"{place.fs.path(HWMON_DIRECTORY)}/*/{kind}", place.user),)
-    return failed(name, "readable by root only", _sentence(status.detail), *remedies)
+    check = failed(name, "readable by root only", _sentence(status.detail), *remedies)
+    if status.source == "powercap" and not any(meter.method is not Method.MODELLED for meter in meters.meters):
+        return replace(check, headline="CPU energy is estimated: RAPL is readable by root only")
+    return check
 
 
 def _absent(name: str, status: SourceStatus, place: Place) -> Check:
@@ -94,7 +98,7 @@ def _absent(name: str, status: SourceStatus, place: Place) -> Check:
     if status.source == "hwmon_power" and metal and place.fs.exists(_ACPI_METER):
         why = "The board has an ACPI power meter; the kernel's driver for it is not loaded."
         return warning(name, "not here", why, *load_module("acpi_power_meter"))
-    return missing(name, "not here")
+    return missing(name, "not here" if metal else "not here, as in most virtual machines and containers")
 
 
 def _spoken(meters: Meters) -> str:

@@ -20,7 +20,7 @@ def _hint(check: Check) -> Hint:
         f"Risk: {remedy.risk}" if remedy.risk else "",
     ]
     return Hint(
-        title=f"{check.name.replace('_', ' ').capitalize()}: {check.found}",
+        title=check.headline or f"{check.name.replace('_', ' ').capitalize()}: {check.found}",
         text=" ".join(sentence for sentence in sentences if sentence),
         command=remedy.command,
         undo=remedy.undo,

@@ -34,13 +34,18 @@ def open_powercap(directory: str, user: str) -> tuple[Remedy, ...]:
             risk,
             "for good",
         ),
-        Remedy(
-            f"sudo systemd-run --unit=kwhere --property=User={name}"
-            ' --property=AmbientCapabilities=CAP_DAC_READ_SEARCH "$(command -v kwhere)" up --no-open',
-            "sudo systemctl stop kwhere",
-            "kwhere itself may then read every file of this machine; no other program gains anything.",
-            "for kwhere alone",
-        ),
+        read_everything(user),
+    )
+
+
+def read_everything(user: str) -> Remedy:
+    """Return how to run kwhere as `user` with the right to read every file, and nothing else of root."""
+    return Remedy(
+        f"sudo systemd-run --unit=kwhere --property=User={shlex.quote(user)}"
+        ' --property=AmbientCapabilities=CAP_DAC_READ_SEARCH "$(command -v kwhere)" up --no-open',
+        "sudo systemctl stop kwhere",
+        "kwhere itself may then read every file of this machine; no other program gains anything.",
+        "for kwhere alone",
     )
 
 

@@ -15,7 +15,7 @@ from kwhere.local.agent_client import SOCKET_NAME
 from kwhere.local.doctor import Check, Examination, Remedy, failed, missing, ok, warning
 from kwhere.local.doctor_journal import read_holdings
 from kwhere.local.doctor_place import Here
-from kwhere.reports.figures import BYTES, ago, quantity, utc_of
+from kwhere.reports.figures import BYTES, ago, quantity, significant, utc_of
 
 SERVER_MODULES = ("alembic", "duckdb", "fastapi", "jinja2", "python_multipart", "sqlalchemy", "tzdata")
 TOKEN_FILES = ("token", "ledger-token")
@@ -92,12 +92,14 @@ def check_server(here: Here) -> Check:
     if not (here.state_dir / "url").exists():
         return missing("server", "none was started here", "`kwhere up` brings the pages and the API.")
     try:
-        here.ask_server("/health")
+        health = here.ask_server("/health")
     except NotPermitted as error:
         return warning("server", "answers and does not let us in", str(error))
     except Unavailable as error:
         return missing("server", f"does not answer ({error.reason})", str(error), Remedy("kwhere up"))
-    return ok("server", f"answers at {(here.state_dir / 'url').read_text().strip()}")
+    found = f"answers at {(here.state_dir / 'url').read_text().strip()}"
+    reasons = health.get("reasons") or []
+    return warning("server", found, f"{'; '.join(reasons)}.") if reasons else ok("server", found)
 
 
 def check_tokens(here: Here) -> Sequence[Check]:
@@ -132,11 +134,29 @@ def check_zone(here: Here) -> Check:
     """Say from which grid the energy is said to come."""
     if here.zone is not None:
         return ok("emission_zone", here.zone)
+    in_force = _factor_in_force(here)
+    if in_force is not None:
+        why = "The country of the time zone unless it was chosen; the Overview page offers others."
+        return ok("emission_zone", in_force, why)
     if here.proposed_zone is not None:
         why = "Proposed by the time zone. Confirm it on the Overview page, or set site.zone."
         return missing("emission_zone", f"{here.proposed_zone}, not confirmed", why)
     why = "The time zone names no country: no CO2e is shown. Choose one on the Overview page, or set site.zone."
     return missing("emission_zone", "not set", why)
+
+
+def _factor_in_force(here: Here) -> str | None:
+    """Return the zone and factor that the server reports with; None without a server or a factor."""
+    if not (here.state_dir / "url").exists():
+        return None
+    try:
+        factors = here.ask_server("/emission-factors").get("items") or []
+    except KwhereError:
+        return None
+    reporting = next((factor for factor in factors if factor.get("reporting")), None)
+    if reporting is None:
+        return None
+    return f"{reporting['zone']}, {significant(reporting['grams_per_kwh'])} g/kWh by {reporting['provider']}"
 
 
 def _look_into(path: Path, here: Here) -> Check:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from kwhere.local.top_choice import Choice, press, split_keys
 
+SECOND_LOOK_SECONDS = 1.1
 _KEY_BYTES = 1024
 _WAKING = (signal.SIGWINCH, signal.SIGTSTP, signal.SIGTERM, signal.SIGHUP)
 
@@ -41,6 +42,7 @@ class TopScreen:
         self._interval_seconds = interval_seconds
         self._console = Console(highlight=False)
         self._choice = Choice()
+        self._looks = 0
 
     def show(self, keyboard: int, times: int | None = None) -> None:
         """Run until q, Ctrl-C, a signal or `times` showings; the terminal is then as it was before."""
@@ -61,8 +63,13 @@ class TopScreen:
             while not (self._choice.over or signals.over or signals.stop or left == 0):
                 self._look()
                 left = None if left is None else left - 1
-                self._wait(live, keyboard, wakeup, signals, until=time.monotonic() + self._interval_seconds)
+                self._wait(live, keyboard, wakeup, signals, until=time.monotonic() + self._pause_seconds())
         return left
+
+    def _pause_seconds(self) -> float:
+        """Return the time to the next look; the second one, which brings the first watts, comes sooner."""
+        self._looks += 1
+        return min(self._interval_seconds, SECOND_LOOK_SECONDS) if self._looks == 1 else self._interval_seconds
 
     def _wait(self, live: Live, keyboard: int, wakeup: int, signals: _Signals, until: float) -> None:
         """Answer keys and changes of size until the next look is due."""

@@ -112,7 +112,7 @@ def test_what_a_person_can_mend_becomes_a_hint() -> None:
 
     (hint,) = hints(checks.values())
 
-    assert hint.title == "Meter powercap: readable by root only"
+    assert hint.title == "CPU energy is estimated: RAPL is readable by root only"
     assert hint.command is not None
     assert hint.command.startswith("sudo chown alice")
     assert hint.undo is not None

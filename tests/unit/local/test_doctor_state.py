@@ -171,6 +171,18 @@ def test_the_zone(tmp_path: Path, zone: str | None, proposed: str | None, says: 
     assert (check.found, check.state) == (says, state)
 
 
+def test_the_zone_that_the_server_reports_with(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("http://127.0.0.1:9811\n")
+    factors = [
+        {"zone": "FR", "grams_per_kwh": 23.4, "provider": "rte", "reporting": False},
+        {"zone": "FR", "grams_per_kwh": 55.94, "provider": "static", "reporting": True},
+    ]
+
+    check = found(CHECKS, here_in(tmp_path, ask_server=lambda _: {"items": factors}))["emission_zone"]
+
+    assert (check.found, check.state) == ("FR, 55.9 g/kWh by static", CheckState.OK)
+
+
 def answering(answer: dict[str, Any] | Exception) -> Any:
     """Return what answers any question so."""
 
@@ -200,7 +212,8 @@ def test_the_agent(tmp_path: Path, answer: dict[str, Any] | Exception, state: Ch
 @pytest.mark.parametrize(
     ("answer", "state"),
     [
-        ({}, CheckState.OK),
+        ({"status": "ok", "reasons": []}, CheckState.OK),
+        ({"status": "degraded", "reasons": ["2 slots are in quarantine"]}, CheckState.WARNING),
         (Unavailable("refused", "no"), CheckState.MISSING),
         (NotPermitted("401"), CheckState.WARNING),
     ],
