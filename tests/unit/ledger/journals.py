@@ -25,6 +25,7 @@ FACTS = EpochFacts(
     p_max_mw={"cpu": 500_000},
     version="0.1.0",
 )
+_opened: list[Journal] = []
 
 
 class StandingClock:
@@ -51,7 +52,15 @@ def open_journal(
     settings: JournalSettings | None = None,
     clock: StandingClock | None = None,
 ) -> Journal:
-    return Journal.open(directory, identity, facts, settings, clock or StandingClock())
+    journal = Journal.open(directory, identity, facts, settings, clock or StandingClock())
+    _opened.append(journal)
+    return journal
+
+
+def close_journals() -> None:
+    """Close what a test left open; closing twice does nothing."""
+    while _opened:
+        _opened.pop().close()
 
 
 def append(journal: Journal, count: int = 1) -> None:
