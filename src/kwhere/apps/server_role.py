@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import structlog
 import uvicorn
@@ -76,7 +75,9 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
         store = open_series(settings, inputs.state_dir, clock)
         stack.callback(store.close)
         targets = Targets(settings.server.targets, clock)
-        booker = PageBooker(engine, Grid(ZoneInfo(settings.site.time_zone)), settings.server.pull_seconds)
+        targets.start()
+        stack.callback(targets.stop)
+        booker = build_booker(settings, engine)
         intake = Intake(engine, booker, clock, settings.server, targets.current, targets.connect)
         if isinstance(store, EmbeddedSeriesStore):
             scraper = build_scraper(settings, engine, store, targets, clock)
@@ -163,6 +164,12 @@ def build_scraper(
     )
 
 
+def build_booker(settings: Settings, engine: Engine) -> PageBooker:
+    """Return what books pages, pulled or pushed."""
+    server = settings.server
+    return PageBooker(engine, Grid(settings.site.tz), server.pull_seconds, server.max_clock_offset_seconds)
+
+
 def build_passes(settings: Settings, engine: Engine, clock: Clock) -> PassRunner:
     """Return what keeps the account: factors, then rollups that use them, then upkeep. Raises ConfigError."""
     site = settings.site
@@ -214,6 +221,7 @@ def build_sources(
         clock=clock,
         series=store,
         time_zone=settings.site.time_zone,
+        pue_ratio=settings.site.pue_ratio,
         choose_zone=choose if settings.site.zone is None else None,
         zones=[ZoneChoice(zone, name) for zone, name in sorted(provider.zones().items(), key=lambda item: item[1])],
         hints=hints,

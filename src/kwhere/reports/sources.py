@@ -52,6 +52,8 @@ class Sources:
     series: SeriesStore | None = None
     time_zone: str = "UTC"
     """The site's zone, in which pages show times."""
+    pue_ratio: float = 1.0
+    """Power usage effectiveness, in every gram."""
     choose_zone: Callable[[str], None] | None = None
     """Books the zone chosen on a page. Raises ConfigError for one without a factor. None: it cannot be changed here."""
     zones: Sequence[ZoneChoice] = ()

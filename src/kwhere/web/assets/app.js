@@ -1,6 +1,7 @@
 import htmx from "htmx.org";
 import { drawCharts } from "./charts.js";
 import { wireCopyButtons, wireForms, wireMenus } from "./controls.js";
+import { wireLive } from "./live.js";
 import { showRelativeTimes, wireZoneSwitch } from "./times.js";
 
 function bring(root) {
@@ -15,4 +16,5 @@ document.addEventListener("DOMContentLoaded", () => {
   wireForms(document);
   wireMenus(document);
   wireZoneSwitch(document);
+  wireLive(document);
 });

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from kwhere.core.errors import ConfigError
 from kwhere.core.quantities import JOULES_PER_KWH, joules
-from kwhere.database.records import UsageBy, UsageRow
+from kwhere.core.timespan import Span
+from kwhere.database.records import FactorRecord, PowerPoint, UsageBy, UsageRow
+from kwhere.web.charts import PageChart, PageSeries
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of
-from kwhere.web.pages.overview import reporting_factor
+from kwhere.web.pages.overview import first_slot, reporting_factor
 from kwhere.web.rendering import Pages
-from kwhere.web.spans import choose_span
+from kwhere.web.spans import chart_step, choose_span, span_with_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,18 @@ def emissions_page(pages: Pages, request: Request) -> Response:
     report = account.usage(UsageBy.DAY, choice.span)
     days = day_rows(report.rows)
     factors = account.emission_factors()
+    charts = emission_charts(
+        account.power(choice.span, chart_step(choice.span)),
+        account.emission_factors(choice.span),
+        choice.span,
+        pages.sources.pue_ratio,
+    )
     grams = [day.grams for day in days if day.grams is not None]
     context = {
         "choice": choice,
         "days": days,
+        "charts": charts,
+        "zone": pages.zone,
         "energy_column": column_of([day.energy_joules for day in days], "energy"),
         "grams_column": column_of(grams, "mass"),
         "total_joules": sum(day.energy_joules for day in days),
@@ -49,6 +60,39 @@ def emissions_page(pages: Pages, request: Request) -> Response:
         "is_saved": request.query_params.get("saved") == "1",
     }
     return pages.render(request, "emissions.html", context)
+
+
+def emission_charts(
+    points: Sequence[PowerPoint], factors: Sequence[FactorRecord], span: Span, pue_ratio: float
+) -> list[PageChart]:
+    """Return power, factor and grams per hour on one time axis, by the reporting factors; nothing without any."""
+    in_force = sorted((f for f in factors if f.reporting), key=lambda f: f.published_at)
+    if not points or not in_force:
+        return []
+    nodes = max(1, round(max(point.node_seconds / point.span.seconds for point in points)))
+    watts = [p.energy_uj / 1e6 * nodes / p.node_seconds if p.node_seconds > 0 else None for p in points]
+    grams_per_kwh = [_factor_at(in_force, point.span.start) for point in points]
+    hourly = [
+        watt * pue_ratio * factor / 1000 if watt is not None and factor is not None else None
+        for watt, factor in zip(watts, grams_per_kwh, strict=True)
+    ]
+    shown = span_with_data(span, first_slot(points))
+    times = [points[0].span.start.timestamp(), *(point.span.end.timestamp() for point in points)]
+    curves = (
+        ("grams", "Emissions", "g CO₂e/h", hourly, "accent", None),
+        ("watts", "Power", "W", watts, "ink", "power"),
+        ("factor", "Factor", "g CO₂e/kWh", grams_per_kwh, "ink", None),
+    )
+    charts = []
+    for name, title, unit, values, colour, quantity in curves:
+        line = PageSeries(title.lower(), colour, [values[0], *values])
+        charts.append(PageChart(name, title, unit, "line", times, [line], shown, quantity=quantity))
+    return charts
+
+
+def _factor_at(factors: Sequence[FactorRecord], moment: datetime) -> float | None:
+    """Return the factor in force at `moment`; of several the one published last."""
+    return next((f.grams_per_kwh for f in reversed(factors) if f.span.start <= moment < f.span.end), None)
 
 
 def day_rows(rows: Sequence[UsageRow]) -> list[DayRow]:

@@ -90,12 +90,8 @@ def node_page(pages: Pages, request: Request) -> Response:
     chosen = is_chosen(request.query_params)
     span = choice.span if chosen else span_with_data(choice.span, first_slot(points))
     charts, missing = _charts(pages, record, ref, span)
-    now_on = account.units(
-        UnitQuery(
-            cluster=record.cluster, node=record.node, state="running", sort=UnitSort.POWER_WATTS, limit=UNITS_SHOWN
-        )
-    )
-    rows = top_rows(now_on.items)
+    units = account.units(units_on(record, choice.span if chosen else None)).items
+    rows = top_rows(units)
     balance = balance_rows(slots)
     context = {
         "record": record,
@@ -113,10 +109,19 @@ def node_page(pages: Pages, request: Request) -> Response:
         "collectors": failing(newest_values(pages.sources, ref, "kwhere_collector_up", choice.span)),
         "idle": idle_values(newest_values(pages.sources, ref, "kwhere_node_idle_watts", choice.span)),
         "rows": rows,
+        "is_past": chosen,
         "unit_power_column": column_of([row.power_watts for row in rows], "power"),
         "unit_energy_column": column_of([row.energy_joules for row in rows], "energy"),
     }
     return pages.render(request, "node.html", context)
+
+
+def units_on(record: NodeRecord, span: Span | None) -> UnitQuery:
+    """Return the query for the units on a node: by power now, or by energy of those that ran within `span`."""
+    if span is None:
+        state, sort = "running", UnitSort.POWER_WATTS
+        return UnitQuery(cluster=record.cluster, node=record.node, state=state, sort=sort, limit=UNITS_SHOWN)
+    return UnitQuery(cluster=record.cluster, node=record.node, span=span, limit=UNITS_SHOWN)
 
 
 def _charts(pages: Pages, record: NodeRecord, ref: NodeRef, span: Span) -> tuple[list[PageChart], dict[str, str]]:

@@ -55,6 +55,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "overview": overview,
         "cluster_chips": cluster_chips(clusters, cluster, request.query_params),
         "is_waiting": overview.power_uw is None,
+        "stale_since": _stale_since(pages, overview),
         "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
         "energy_joules": joules(overview.energy_today_uj) if overview.nodes_by_state else None,
         "facts": facts_of(overview),
@@ -77,6 +78,14 @@ def _chart(pages: Pages, choice: SpanChoice, cluster: str | None, chosen: bool) 
     points = pages.sources.account.power(choice.span, chart_step(choice.span), cluster)
     span = choice.span if chosen else span_with_data(choice.span, first_slot(points))
     return power_stack("power", "Power of all nodes", points, span, choice.text)
+
+
+def _stale_since(pages: Pages, overview: Overview) -> datetime | None:
+    """Return when the newest slot ended where no node is up any more; None where one is, or none ever was."""
+    if overview.power_uw is not None or not overview.nodes_by_state:
+        return None
+    nodes = pages.sources.account.nodes(limit=200).items
+    return max((node.newest_slot_at for node in nodes if node.newest_slot_at is not None), default=None)
 
 
 def first_slot(points: Sequence[PowerPoint]) -> datetime | None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
-from kwhere.database.records import ComponentMethod, PartEnergy, UnitRecord
+from kwhere.database.records import ComponentMethod, PartEnergy, UnitQuery, UnitRecord
 from kwhere.reports.node_charts import governors
 from kwhere.reports.unit_charts import lifetime_of, unit_charts
 from kwhere.series.charts import UNIT_CHARTS, Chart, choose_step
@@ -35,6 +35,7 @@ CHARTS: Sequence[tuple[str, str]] = (
     ("gpu_memory", "line"),
 )
 """Charts of the page in order, and how each is drawn."""
+NEIGHBOURS = 8
 WHOLE_LIFE = "whole life"
 OPTIONAL_CHARTS = frozenset({"gpu", "gpu_memory", "throttling", "processes"})
 """Left out where there is nothing to draw."""
@@ -93,6 +94,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "pieces": energy_pieces(record, 1.0),
         "quality": quality_marks(record.quality),
         "runs": [run for run in account.unit_runs(record.cluster, record.manager, record.unit, 8) if run != record],
+        "neighbours": _neighbours(pages, record),
         "csv_url": series_csv_url(record, choice.span),
         "json_url": api_url(record),
     }
@@ -168,6 +170,17 @@ def _figures(record: UnitRecord) -> list[KeyFigure]:
         else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", ""),
         KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
     ]
+
+
+def _neighbours(pages: Pages, record: UnitRecord) -> list[UnitRecord]:
+    """Return the largest units that ran on its first node while it did."""
+    if not record.nodes:
+        return []
+    query = UnitQuery(
+        cluster=record.cluster, node=record.nodes[0], span=lifetime_of(record, pages.now), limit=NEIGHBOURS + 1
+    )
+    found = pages.sources.account.units(query).items
+    return [unit for unit in found if (unit.manager, unit.run) != (record.manager, record.run)][:NEIGHBOURS]
 
 
 def component_rows(record: UnitRecord) -> list[ComponentRow]:
