@@ -25,7 +25,7 @@ PIPED_WIDTH = 120
     type=click.FloatRange(min=0.1, max=3600.0),
     default=2.0,
     show_default=True,
-    envvar="KWHERE_INTERVAL",
+    envvar="KWHERE_TOP_INTERVAL",
     help="Seconds between refreshes",
 )
 @click.option("--own", is_flag=True, help="Measure in this process even where an agent runs")

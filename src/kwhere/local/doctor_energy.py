@@ -82,7 +82,8 @@ def _closed(name: str, status: SourceStatus, meters: Meters, place: Place) -> Ch
     else:
         kind = "energy*_input" if status.source == "hwmon_energy" else "power*_*"
         remedies = (open_files(f"{place.fs.path(HWMON_DIRECTORY)}/*/{kind}", place.user),)
-    check = failed(name, "readable by root only", _sentence(status.detail), *remedies)
+    why = f"{_sentence(status.detail)} Start kwhere anew once it is open."
+    check = failed(name, "readable by root only", why, *remedies)
     if status.source == "powercap" and not any(meter.method is not Method.MODELLED for meter in meters.meters):
         return replace(check, headline="CPU energy is estimated: RAPL is readable by root only")
     return check
