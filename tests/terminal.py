@@ -6,6 +6,7 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -14,6 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 
 PATIENCE_SECONDS = 60.0
+# The terminal becomes the program's own, so that Ctrl-C and Ctrl-Z reach it; then the program takes our place.
+_BECOME = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    " os.execv(sys.executable, [sys.executable, '-m', 'kwhere', *sys.argv[1:]])"
+)
 
 
 class Terminal:
@@ -23,21 +29,18 @@ class Terminal:
         self, arguments: Sequence[str], rows: int = 24, columns: int = 80, environment: Mapping[str, str] | None = None
     ) -> None:
         self.output = ""
-        self._exit: int | None = None
         self.keyboard, terminal = pty.openpty()
         self.resize(rows, columns)
         self.before = self.modes()
         settings = {"TERM": "xterm-256color", "PATH": os.environ["PATH"], "HOME": "/nonexistent", **(environment or {})}
-        command = [sys.executable, "-m", "kwhere", *arguments]
-        # login_tty(3) by hand, so that signals of the terminal reach the program
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.setsid()
-            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-            for descriptor in (0, 1, 2):
-                os.dup2(terminal, descriptor)
-            os.closerange(3, 256)
-            os.execve(command[0], command, settings)
+        self._program = subprocess.Popen(
+            [sys.executable, "-c", _BECOME, *arguments],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=settings,
+            start_new_session=True,
+        )
         self._terminal = terminal  # kept open: the modes can be read after the program has ended
 
     def wait_for(self, text: str, since: int = 0) -> int:
@@ -56,7 +59,7 @@ class Terminal:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the program."""
-        os.kill(self.pid, number)
+        self._program.send_signal(number)
 
     def resize(self, rows: int, columns: int) -> int:
         """Change the size; return the position of what will be written from here on."""
@@ -70,33 +73,26 @@ class Terminal:
 
     def wait_until_stopped(self) -> None:
         """Wait until the program stands still (Ctrl-Z)."""
+        stat = Path(f"/proc/{self._program.pid}/stat")
         until = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
-            if pid and os.WIFSTOPPED(status):
-                return
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
             assert time.monotonic() < until, "the program did not stop"
             self._read(0.05)
 
     def wait(self) -> int:
         """Return the exit code, negative for a signal."""
         until = time.monotonic() + PATIENCE_SECONDS
-        while self._exit is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._exit = os.waitstatus_to_exitcode(status)
-                break
+        while self._program.poll() is None:
             assert time.monotonic() < until, f"still running: {self.output[-2000:]!r}"
             self._read(0.05)
         while self._read(0.0):
             pass
-        return self._exit
+        return self._program.returncode
 
     def close(self) -> None:
         """End the program if it still runs."""
-        if self._exit is None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+        self._program.kill()
+        self._program.wait()
         os.close(self.keyboard)
         os.close(self._terminal)
 

@@ -71,10 +71,9 @@ def explain_unit(settings: Settings, state_dir: Path | None, ident: str) -> list
     """Return why the unit has the energy it has, or none; takes as long as two steps."""
     place = place_of(settings)
     directory = _state_dir(settings, state_dir)
-    clock = clock_of(place.fs)
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     built = build_agent(settings, None)
-    began_ns = clock.monotonic_ns()
+    began_ns = built.clock.monotonic_ns()
     built.once(max(UNIT_SECONDS, settings.agent.interval_seconds))
     totals = built.agent.totals()
     assert totals is not None

@@ -15,6 +15,7 @@ from kwhere.transport.http import Answer
 SECTION = "Targets"
 MOST_AT_ONCE = 16
 _DOWN = re.compile(r"^kwhere_energy_source_up\{([^}]*)\} 0(?:\.0)?$", re.MULTILINE)
+_METHOD = re.compile(r"^kwhere_energy_method_info\{([^}]*)\} 1(?:\.0)?$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _GOOD_OFFSET_SECONDS = 2.0
 
@@ -59,7 +60,7 @@ def check_target(target: Target, ask: Ask, utc_ns: Callable[[], int]) -> Check:
         return failed(name, "its ledger is closed to us", " ".join(troubles))
     if troubles:
         return warning(name, "answers", " ".join(troubles), _ask_there(target))
-    return ok(name, "answers, ledger open, every source up")
+    return ok(name, f"answers, ledger open; {_methods(metrics)}")
 
 
 def _ask_there(target: Target) -> Remedy:
@@ -79,6 +80,13 @@ def _sources(answer: Answer) -> Iterator[str]:
     closed = [labels.get("source", "") for labels in down if labels.get("reason") not in ("absent", "unsupported")]
     if closed:
         yield f"Not read there: {', '.join(closed)}."
+
+
+def _methods(answer: Answer) -> str:
+    """Return how each component's figures come about there: `cpu by counter, dram by counter`."""
+    facts = [dict(_LABEL.findall(labels)) for labels in _METHOD.findall(answer.text)]
+    spoken = [f"{fact['component']} by {fact['method']}" for fact in facts if {"component", "method"} <= fact.keys()]
+    return ", ".join(spoken) or "nothing speaks for its energy"
 
 
 def _ledger(answer: Answer) -> Iterator[str]:

@@ -12,6 +12,7 @@ NOW_NS = 1_764_000_000_000_000_000
 UP = (
     'kwhere_energy_source_up{source="powercap",reason=""} 1\nkwhere_energy_source_up{source="psys",reason="absent"} 0\n'
 )
+UP += 'kwhere_energy_method_info{component="cpu",method="counter",source="powercap"} 1\n'
 CLOSED = 'kwhere_energy_source_up{reason="permission",source="powercap"} 0\n'
 
 
@@ -59,6 +60,14 @@ def test_an_agent_that_cannot_be_asked(error: Exception) -> None:
 
     assert check.state is CheckState.FAILED
     assert str(error) in check.why
+
+
+def test_how_its_energy_is_measured() -> None:
+    measured = check_target(N1, Agent(), lambda: NOW_NS)
+    without = check_target(N1, Agent(metrics=""), lambda: NOW_NS)
+
+    assert measured.found == "answers, ledger open; cpu by counter"
+    assert without.found == "answers, ledger open; nothing speaks for its energy"
 
 
 def test_targets_keep_the_order_of_the_file() -> None:
