@@ -11,6 +11,7 @@ import yaml
 from kwhere.core.errors import SourceError, Unavailable
 
 MAX_FILE_BYTES = 8 << 20
+MAX_TARGETS = 100_000
 ADDRESS_LABEL = "__address__"
 SCHEME_LABEL = "__scheme__"
 NODE_LABEL = "node"
@@ -33,7 +34,12 @@ def parse_groups(tree: object, place: str) -> list[Discovered]:
     """Return the targets of `[{"targets": ["HOST:PORT", …], "labels": {…}}, …]`. Raises SourceError."""
     if not isinstance(tree, list):
         raise SourceError(f"{place}: expected a list of target groups, found {type(tree).__name__}")
-    return [target for index, group in enumerate(tree) for target in _group(group, f"{place}[{index}]")]
+    found: list[Discovered] = []
+    for index, group in enumerate(tree):
+        found += _group(group, f"{place}[{index}]")
+        if len(found) > MAX_TARGETS:
+            raise SourceError(f"{place}: expected at most {MAX_TARGETS} targets")
+    return found
 
 
 def read_file(path: Path) -> list[Discovered]:
@@ -52,19 +58,19 @@ def parse_json(data: bytes, place: str) -> object:
     """Return the value of a JSON text. Raises SourceError."""
     try:
         return json.loads(data)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a text that is not UTF-8 is a ValueError too
         raise SourceError(f"{place}: expected JSON: {error}") from error
 
 
 def look_up(name: str) -> list[Discovered]:
     """Return every address of `NAME:PORT`, in order. Raises Unavailable, SourceError."""
     host, _, port = name.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if not host or not (port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 65536):
         raise SourceError(f"{name}: expected NAME:PORT")
     try:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Unavailable("dns", f"{name}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:  # a label that is empty or too long is a UnicodeError
+        raise Unavailable("dns", f"{name}: {getattr(error, 'strerror', None) or error}") from error
     return [Discovered(_joined(address)) for address in sorted({(str(item[4][0]), int(port)) for item in found})]
 
 
@@ -76,15 +82,16 @@ def _group(group: object, place: str) -> Iterator[Discovered]:
         raise SourceError(f"{place}.targets: expected a list of texts")
     if not isinstance(labels, dict) or not all(isinstance(part, str) for item in labels.items() for part in item):
         raise SourceError(f"{place}.labels: expected texts by name")
+    held = tuple(sorted(labels.items()))
     for target in targets:
-        yield Discovered(target, tuple(sorted(labels.items())))
+        yield Discovered(target, held)
 
 
 def _yaml(data: bytes, path: Path) -> object:
     try:
         return yaml.safe_load(data)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SourceError(f"{path}: expected YAML: {str(error).splitlines()[0]}") from error
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, RecursionError) as error:  # what a tag may run into
+        raise SourceError(f"{path}: expected YAML: {' '.join(str(error).split())[:200]}") from error
 
 
 def _joined(address: Sequence[object]) -> str:

@@ -1,47 +1,46 @@
 """The intake: every agent's ledger pulled, page by page, into the database; one agent's fault delays no other."""
 
-import json
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from queue import SimpleQueue
 
 import structlog
 from sqlalchemy import Engine
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import IntakeRefused, KwhereError, NotPermitted, SourceError, Unavailable
+from kwhere.core.errors import KwhereError
 from kwhere.core.failure_memory import FailureMemory
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.database import cursors
-from kwhere.database.engine import writing
-from kwhere.ledger.columns import decode_column_page
-from kwhere.ledger.pages import Cursor
-from kwhere.ledger.wire import parse_cursor
-from kwhere.server.page_booker import PageBooker, Received
+from kwhere.database.cursors import CursorMoved
+from kwhere.database.nodes import record_target_failure
+from kwhere.server.ledger_reader import LedgerReader, Taken
+from kwhere.server.page_booker import PageBooker
 from kwhere.server.settings import ServerSettings
 from kwhere.server.target import Target
-from kwhere.transport.http import Answer, HttpClient
+from kwhere.transport.http import HttpClient
 
-CLOCK_HEADER = "x-clock-utc-ns"
 MOST_BACK_OFF_SECONDS = 300.0
-PAGES_PER_TURN = 1000
-"""Pages read from one agent before others have their turn again."""
+STOP_SECONDS = 1.8
+TICK_SECONDS = 0.2
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class _Line:
-    """What is remembered of one target between pulls."""
+    """What is remembered of one target between pulls, under the lock; `reader` is its pull's alone."""
 
-    client: HttpClient | None = None
-    after: Cursor | None = None
-    is_known: bool = False
-    """Whether `after` was looked up in the database."""
+    target: Target
+    reader: LedgerReader | None = None
     due_ns: int = 0
     failures: int = 0
-    busy: threading.Lock = field(default_factory=threading.Lock)
+    was_read: bool = False
+    is_busy: bool = False
+    is_gone: bool = False
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,165 +75,152 @@ class Intake:
         self._failures = FailureMemory()
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._queue: SimpleQueue[_Line | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
         self.counts = IntakeCounts()
 
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Return, by target's key, why its last pull failed; of those that went well nothing."""
+        with self._lock:
+            return {line.target.key: line.fault for line in self._lines.values() if line.fault is not None}
+
     def start(self) -> None:
-        """Read on, from a thread of its own."""
-        self._thread = threading.Thread(target=self._read_on, name="intake", daemon=True)
-        self._thread.start()
+        """Read on, in threads of its own."""
+        names = ["intake", *(f"pull-{number}" for number in range(self._settings.workers))]
+        for name in names:
+            work = self._dispatch if name == "intake" else self._work
+            # Daemons: one that waits for a dead host must not hold up the end; what it had begun is rolled back.
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def stop(self) -> None:
-        """End soon; a page that is being booked is finished."""
+        """End within two seconds; a page that is being booked is finished if it is quick, else rolled back."""
         self._over.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
-        for line in self._lines.values():
-            if line.client is not None:
-                line.client.close()
+        for _ in self._threads:
+            self._queue.put(None)
+        deadline = time.monotonic() + STOP_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            lines = list(self._lines.values())
+        for line in lines:
+            if line.reader is not None and not line.is_busy:
+                line.reader.close()
 
     def pull_all(self) -> None:
         """Read every target that is due to its end, once. Never raises for a target."""
         with ThreadPoolExecutor(self._settings.workers, "pull") as pool:
-            list(pool.map(self._pull, self._due()))
+            list(pool.map(self._pull, self._due(limited=False)))
 
-    def _read_on(self) -> None:
-        with ThreadPoolExecutor(self._settings.workers, "pull") as pool:
-            while not self._over.wait(min(0.2, self._settings.pull_seconds)):
-                for target in self._due():
-                    pool.submit(self._pull, target)
+    def _dispatch(self) -> None:
+        while not self._over.wait(min(TICK_SECONDS, self._settings.pull_seconds)):
+            for line in self._due(limited=True):
+                self._queue.put(line)
 
-    def _due(self) -> list[Target]:
+    def _work(self) -> None:
+        while (line := self._queue.get()) is not None:
+            if not self._over.is_set():
+                self._pull(line)
+
+    def _due(self, *, limited: bool) -> list[_Line]:
+        """Return the lines whose turn it is, marked busy. Those that failed last get half of the workers at most."""
         current = self._targets()
         with self._lock:
-            for gone in self._lines.keys() - set(current):
-                client = self._lines.pop(gone).client
-                if client is not None:
-                    client.close()
+            gone = [self._lines.pop(target) for target in self._lines.keys() - set(current)]
+            for target in current:
+                self._lines.setdefault(target, _Line(target))
             now_ns = self._clock.monotonic_ns()
-            lines = [(target, self._lines.setdefault(target, _Line())) for target in current]
-            return [target for target, line in lines if line.due_ns <= now_ns and not line.busy.locked()]
+            due = [line for line in self._lines.values() if line.due_ns <= now_ns and not line.is_busy]
+            if limited:
+                due = self._without_most_failing(due)
+            for line in due:
+                line.is_busy = True
+        for line in gone:
+            self._let_go(line)
+        return due
 
-    def _pull(self, target: Target) -> None:
-        line = self._lines.get(target)
-        if line is None or not line.busy.acquire(blocking=False):
-            return
-        try:
-            self._read_to_end(target, line)
-        except KwhereError as error:
-            self._failed(target, line, str(error))
-        except Exception as error:  # noqa: BLE001 - the one runner of a pull: a target's fault stays its own
-            self._failed(target, line, f"{type(error).__name__}: {error}")
-        else:
-            self._went_well(target, line)
-        finally:
-            line.busy.release()
+    def _without_most_failing(self, due: list[_Line]) -> list[_Line]:
+        under_way = sum(line.is_busy and line.failures > 0 for line in self._lines.values())
+        room = max(1, self._settings.workers // 2) - under_way
+        failing = [line for line in due if line.failures > 0]
+        return [line for line in due if line.failures == 0] + failing[: max(0, room)]
 
-    def _read_to_end(self, target: Target, line: _Line) -> None:
-        if line.client is None:
-            line.client = self._connect(target)
-        if not line.is_known:
-            line.after, line.is_known = self._held(target), True
-        for _ in range(PAGES_PER_TURN):
-            if self._over.is_set() or not self._read_page(target, line):
-                return
-
-    def _read_page(self, target: Target, line: _Line) -> bool:
-        """Read and book one page; return whether there may be more at once."""
-        assert line.client is not None
-        params = {"limit": str(self._settings.page_slots)}
-        if line.after is not None:
-            params["after"] = str(line.after)
-        answer = line.client.get("/ledger", params=params)
-        now_ns = self._clock.utc_ns()
-        if answer.status == 410:
-            self._skip_lost(line, answer)
-            return True
-        _check(target, line, answer)
-        page = decode_column_page(answer.body)
-        received = Received(target, page, now_ns, _clock_offset_ns(answer, now_ns))
-        active = {other.key for other, each in self._lines.items() if other != target and each.failures == 0}
-        try:
-            outcome = self._booker.book(received, active)
-        except IntakeRefused:
-            line.is_known = False  # another reader may have moved on: look again where the books stand
-            raise
-        moved = outcome.after != line.after
-        line.after = outcome.after
-        self._count(slots=outcome.booked, held_back=outcome.held_back)
-        return outcome.more and (moved or bool(page.lines))
-
-    def _held(self, target: Target) -> Cursor | None:
-        with self._engine.connect() as connection:
-            row = cursors.find_target(connection, target.key)
-        return row.cursor if row is not None else None
-
-    def _skip_lost(self, line: _Line, answer: Answer) -> None:
-        """The agent no longer holds where we were: record what is lost, go on at its oldest slot."""
-        oldest = _problem(answer).get("oldest")
-        if not isinstance(oldest, str) or line.after is None:
-            raise SourceError(f"ledger: expected the oldest cursor held, found {answer.text[:80]!r}")
-        with writing(self._engine).begin() as connection:
-            row = cursors.find_epoch(connection, line.after.epoch)
-            if row is not None:
-                cursors.record_lost(connection, row, None, None, self._clock.utc_ns())
-                cursors.finish(connection, row.epoch)
-        log.error("slots lost", epoch=line.after.epoch, after=line.after.seq, goes_on_at=oldest)
-        line.after = parse_cursor(oldest)
-
-    def _failed(self, target: Target, line: _Line, fault: str) -> None:
-        line.failures += 1
-        back_off_s = min(self._settings.pull_seconds * 2 ** min(line.failures - 1, 10), MOST_BACK_OFF_SECONDS)
-        line.due_ns = self._clock.monotonic_ns() + int(back_off_s * NANOSECONDS_PER_SECOND)
-        self._count(failures=1)
+    def _let_go(self, line: _Line) -> None:
+        """Forget a target that is no longer one; a pull under way ends by itself."""
         with self._lock:
-            times = self._failures.failed(target.key, fault, self._clock.monotonic_ns())
+            line.is_gone = True
+            self._failures.recovered(line.target.key)
+            close = not line.is_busy
+        if close and line.reader is not None:
+            line.reader.close()
+
+    def _pull(self, line: _Line) -> None:
+        try:
+            taken = self._read(line)
+        except CursorMoved:
+            self._went_well(line, Taken())  # another server on this database was faster
+        except KwhereError as error:
+            self._failed(line, str(error))
+        except Exception as error:  # noqa: BLE001 - the one runner of a pull: a target's fault stays its own
+            self._failed(line, f"{type(error).__name__}: {error}")
+        else:
+            self._went_well(line, taken)
+        with self._lock:
+            line.is_busy = False
+            close = line.is_gone or self._over.is_set()
+        if close and line.reader is not None:
+            line.reader.close()
+
+    def _read(self, line: _Line) -> Taken:
+        if line.reader is None:
+            client = self._connect(line.target)
+            line.reader = LedgerReader(
+                self._engine, self._booker, self._clock, line.target, client, self._settings.page_slots
+            )
+        return line.reader.read_to_end(lambda: self._others_of(line), self._over.is_set)
+
+    def _others_of(self, line: _Line) -> set[str]:
+        """Return keys of the other targets that answer: what one of them serves is not ours to go on with."""
+        with self._lock:
+            return {
+                other.target.key
+                for other in self._lines.values()
+                if other is not line and other.was_read and other.failures == 0
+            }
+
+    def _failed(self, line: _Line, fault: str) -> None:
+        now_ns = self._clock.monotonic_ns()
+        target = line.target
+        with self._lock:
+            line.failures += 1
+            line.fault = fault
+            back_off_s = min(self._settings.pull_seconds * 2 ** min(line.failures - 1, 10), MOST_BACK_OFF_SECONDS)
+            line.due_ns = now_ns + int(back_off_s * NANOSECONDS_PER_SECOND)
+            self._count(Taken(), pulls=0, failures=1)
+            times = None if line.is_gone or self._over.is_set() else self._failures.failed(target.key, fault, now_ns)
         if times is not None:
             log.warning("pull failed", target=target.url, cluster=target.cluster, fault=fault, times=times)
+            self._note(target, fault)
 
-    def _went_well(self, target: Target, line: _Line) -> None:
-        line.failures = 0
-        line.due_ns = self._clock.monotonic_ns() + int(self._settings.pull_seconds * NANOSECONDS_PER_SECOND)
-        self._count(pulls=1)
+    def _note(self, target: Target, fault: str) -> None:
+        try:
+            record_target_failure(self._engine, target.key, fault, self._clock.utc_ns())
+        except Exception as error:  # noqa: BLE001 - the database may be what failed
+            log.warning("fault of a pull could not be noted", target=target.url, fault=str(error))
+
+    def _went_well(self, line: _Line, taken: Taken) -> None:
         with self._lock:
-            back = self._failures.recovered(target.key)
+            line.failures, line.fault, line.was_read = 0, None, True
+            line.due_ns = self._clock.monotonic_ns() + int(self._settings.pull_seconds * NANOSECONDS_PER_SECOND)
+            self._count(taken, pulls=1, failures=0)
+            back = self._failures.recovered(line.target.key)
         if back:
-            log.info("pull works again", target=target.url, cluster=target.cluster)
+            log.info("pull works again", target=line.target.url, cluster=line.target.cluster)
 
-    def _count(self, *, pulls: int = 0, failures: int = 0, slots: int = 0, held_back: int = 0) -> None:
-        with self._lock:
-            old = self.counts
-            self.counts = IntakeCounts(
-                old.pulls + pulls, old.failures + failures, old.slots + slots, old.held_back + held_back
-            )
-
-
-def _check(target: Target, line: _Line, answer: Answer) -> None:
-    """Raise what an answer that is no page stands for."""
-    if answer.status == 200:
-        return
-    detail = _problem(answer).get("detail") or answer.text[:120]
-    if answer.status in (401, 403):
-        raise NotPermitted(f"{target.url}/ledger: the agent refuses our credentials: {detail}")
-    if answer.status == 409:
-        line.is_known = False
-        raise IntakeRefused(f"{target.url}/ledger: the agent's journal went back behind {line.after}: {detail}")
-    if answer.status == 503:
-        raise Unavailable("busy", f"{target.url}/ledger: {detail}")
-    raise SourceError(f"{target.url}/ledger: expected status 200, found {answer.status}: {detail}")
-
-
-def _problem(answer: Answer) -> dict[str, object]:
-    try:
-        document = json.loads(answer.body)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _clock_offset_ns(answer: Answer, now_ns: int) -> int | None:
-    """Return the agent's clock less ours, the answer's way taken as half of its time."""
-    text = answer.headers.get(CLOCK_HEADER, "")
-    if not text.isdecimal():
-        return None
-    return int(text) - (now_ns - int(answer.elapsed_seconds / 2 * NANOSECONDS_PER_SECOND))
+    def _count(self, taken: Taken, pulls: int, failures: int) -> None:
+        old = self.counts
+        self.counts = IntakeCounts(
+            old.pulls + pulls, old.failures + failures, old.slots + taken.slots, old.held_back + taken.held_back
+        )

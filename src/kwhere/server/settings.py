@@ -34,9 +34,15 @@ class TargetGroup(BaseModel):
     client: HttpClientSettings = Field(
         default=HttpClientSettings(), description="How its agents are spoken to: CA, certificate, token, time-outs."
     )
-    trust_discovered: bool = Field(
-        default=False,
-        description="Whether hosts that only discovery named get the credentials; without TLS they never do.",
+    hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Host names that may get the credentials though discovery named them, `*` for one label,"
+        " e.g. `*.cluster.example`; over TLS only.",
+    )
+    checks_names: bool = Field(
+        default=True,
+        description="Whether the host name of an `https` address, which its certificate must carry, must be its node's"
+        " too; a label `node` of discovery takes its place.",
     )
     ceiling_watts: float = Field(
         default=20_000.0, gt=0, description="Largest plausible power of one component of one node, in watts."
@@ -66,7 +72,9 @@ class ServerSettings(BaseModel):
     listen: str = Field(default="127.0.0.1:9811", description="HOST:PORT of API and pages.")
     pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between two pulls of one agent.")
     page_slots: int = Field(default=200, ge=1, le=1000, description="Most slots asked for at once.")
-    workers: int = Field(default=4, ge=1, le=64, description="Agents read at a time.")
+    workers: int = Field(
+        default=16, ge=1, le=256, description="Agents read at a time; of those that failed last half as many."
+    )
     max_clock_offset_seconds: float = Field(
         default=2.0, gt=0, description="Clock offset of a node, in seconds, above which its slots are flagged."
     )
