@@ -3,6 +3,7 @@
     {"get": "hello"}                                  → {"ok": true, "version", "node", "interval_seconds", …}
     {"get": "top"}                                    → {"ok": true, "units": […], "system", "unallocated", "node", …}
     {"get": "unit", "manager": "run", "unit": "…"}    → {"ok": true, "runs": […]}
+    {"get": "step"}                                   → {"ok": true, "done": …} once a step out of turn is done
 
 What cannot be answered is `{"ok": false, "error": "…"}`. The kernel says who asks (SO_PEERCRED, unix(7)): a caller sees
 own units only, and energy that moves once a second at most; root and the agent's own user see all, as it is.
@@ -53,9 +54,17 @@ class LocalFacts:
 class LocalSocket:
     """Serves from `start` to `stop`, in a thread of its own. A socket that cannot be made never stops the agent."""
 
-    def __init__(self, path: Path, facts: LocalFacts, totals: Callable[[], Totals | None], clock: Clock) -> None:
+    def __init__(
+        self,
+        path: Path,
+        facts: LocalFacts,
+        totals: Callable[[], Totals | None],
+        clock: Clock,
+        step_now: Callable[[], bool] | None = None,
+    ) -> None:
+        """`step_now` does a step out of turn and returns whether it is done; it may take half a second."""
         self.path = path
-        self._answers = LocalAnswers(facts, totals, clock)
+        self._answers = LocalAnswers(facts, totals, clock, step_now)
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,7 +95,8 @@ class LocalSocket:
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_unix_server(self._converse, sock=self._socket, limit=MAX_QUESTION_BYTES)
+        # not start_unix_server: since 3.13 that looks for the path by the name it was bound to, a descriptor long closed
+        server = await asyncio.start_server(self._converse, sock=self._socket, limit=MAX_QUESTION_BYTES)
         self._ready.set()
         await self._over.wait()
         server.close()
@@ -120,13 +130,20 @@ class LocalSocket:
                 return
             if not line.endswith(b"\n"):
                 return
-            await _say(writer, self._answers.answer(line, viewer))
+            await _say(writer, await asyncio.to_thread(self._answers.answer, line, viewer))
 
 
 class LocalAnswers:
     """The answers, apart from the socket that carries them."""
 
-    def __init__(self, facts: LocalFacts, totals: Callable[[], Totals | None], clock: Clock) -> None:
+    def __init__(
+        self,
+        facts: LocalFacts,
+        totals: Callable[[], Totals | None],
+        clock: Clock,
+        step_now: Callable[[], bool] | None = None,
+    ) -> None:
+        self._step_now = step_now
         self._facts = facts
         self._totals = totals
         self._clock = clock
@@ -150,7 +167,9 @@ class LocalAnswers:
             case {"get": "unit", "manager": str(manager), "unit": str(unit)}:
                 totals = self._seen(viewer)
                 return {"ok": True, "runs": units_of(totals, viewer, manager, unit) if totals else []}
-        return _refusal('expected {"get": "hello"}, {"get": "top"} or {"get": "unit", "manager": …, "unit": …}')
+            case {"get": "step"}:
+                return {"ok": True, "done": self._step_now is not None and self._step_now()}
+        return _refusal('expected {"get": "hello"}, "top", "step" or {"get": "unit", "manager": …, "unit": …}')
 
     def _hello(self, viewer: Viewer) -> dict[str, object]:
         return {

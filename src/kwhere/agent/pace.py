@@ -50,6 +50,10 @@ class Pace:
         self._due_ns += self.step_ns
         return max(0, self._due_ns - now_ns)
 
+    def spent(self, cpu_ns: int) -> None:
+        """Note CPU time of a step out of turn: it counts against the budget and moves no schedule."""
+        self._cpu_ns += cpu_ns
+
     def _judge(self) -> None:
         used_ns, allowed_ns = self._cpu_ns, self.budget_ratio * self._steps * self.step_ns
         self._cpu_ns = self._steps = 0

@@ -15,6 +15,10 @@ from kwhere.sampling.step import Sampler, StepResult
 from kwhere.sampling.totals import StepCounts
 
 STOP_SECONDS = 1.5
+STEP_NOW_SECONDS = 0.5
+STEPS_APART_NS = 100_000_000
+"""A step out of turn comes at least this long after the one before, and not before this many times its length."""
+STEPS_APART_FACTOR = 20
 
 log = structlog.get_logger(__name__)
 
@@ -30,10 +34,13 @@ class SamplerThread:
         self._clock = clock
         self._cpu_time_ns = cpu_time_ns
         self._stop = threading.Event()
-        self._stepped = threading.Event()
+        self._wake = threading.Event()
+        self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._failures = FailureMemory()
-        self._steps = 0
+        self._begun = 0
+        self._ended = 0
+        self._began_ns = 0
         self._failed = 0
         self._last_step_ns = 0
         attach(sampler, self.counts)
@@ -49,11 +56,22 @@ class SamplerThread:
 
     def wait_for_step(self, timeout_seconds: float) -> bool:
         """Return whether a first step was done within `timeout_seconds`."""
-        return self._stepped.wait(timeout_seconds)
+        return self._wait_for(1, timeout_seconds)
+
+    def step_now(self, timeout_seconds: float = STEP_NOW_SECONDS) -> bool:
+        """Do a step out of turn, soon; return whether one that began after this call has ended in time.
+
+        For a unit that is about to go: what it used until now is then read, not estimated.
+        """
+        with self._moved:
+            wanted = self._begun + 1
+        self._wake.set()
+        return self._wait_for(wanted, timeout_seconds)
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> bool:
         """Close the slot and end the thread. Return whether it ended in time."""
         self._stop.set()
+        self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
@@ -62,7 +80,7 @@ class SamplerThread:
         """Return how the stepping goes; from any thread."""
         pace = self._pace
         return StepCounts(
-            steps=self._steps,
+            steps=self._ended,
             late=pace.late,
             missed=pace.missed,
             failed=self._failed,
@@ -74,31 +92,50 @@ class SamplerThread:
         )
 
     def _run(self) -> None:
-        while True:
-            wait_ns = self._step_once(self._sampler.step)
-            self._stepped.set()
-            if self._stop.wait(seconds(wait_ns)):
-                break
+        while not self._stop.is_set():
+            due_ns = self._step_once(self._sampler.step) + self._clock.monotonic_ns()
+            while self._wake.wait(seconds(max(0, due_ns - self._clock.monotonic_ns()))):
+                self._wake.clear()
+                if self._stop.is_set() or self._stop.wait(seconds(self._breather_ns())):
+                    break
+                self._pace.spent(self._timed(self._sampler.step))
         self._step_once(self._sampler.finish)
 
+    def _breather_ns(self) -> int:
+        """Return how long to wait before a step out of turn, so that whoever asks for many cannot keep us busy."""
+        apart_ns = max(STEPS_APART_NS, self._last_step_ns * STEPS_APART_FACTOR)
+        return max(0, self._began_ns + apart_ns - self._clock.monotonic_ns())
+
+    def _wait_for(self, step: int, timeout_seconds: float) -> bool:
+        with self._moved:
+            return self._moved.wait_for(lambda: self._ended >= step, timeout_seconds)
+
     def _step_once(self, step: Callable[[], StepResult]) -> int:
-        """Do one step; return nanoseconds to wait for the next."""
-        began_ns, cpu_ns = self._clock.monotonic_ns(), self._cpu_time_ns()
-        self._pace.begin(began_ns)
+        """Do one step in turn; return nanoseconds to wait for the next."""
+        self._pace.begin(self._clock.monotonic_ns())
+        factor = self._pace.factor
+        cpu_ns = self._timed(step)
+        wait_ns = self._pace.end(self._clock.monotonic_ns(), cpu_ns)
+        if self._pace.factor != factor:
+            interval = self._pace.step_ns / NANOSECONDS_PER_SECOND
+            log.warning("sampler changed its pace", interval_seconds=interval, slowed=self._pace.factor > 1)
+        return wait_ns
+
+    def _timed(self, step: Callable[[], StepResult]) -> int:
+        """Do one step; return the CPU time it took."""
+        self._began_ns, cpu_ns = self._clock.monotonic_ns(), self._cpu_time_ns()
+        with self._moved:
+            self._begun += 1
         try:
             self._tell(step())
         except Exception as error:  # noqa: BLE001 - the sampler's runner: a fault must not end the account
             self._failed += 1
             self._told("step", f"{type(error).__name__}: {error}")
-        self._steps += 1
-        ended_ns = self._clock.monotonic_ns()
-        self._last_step_ns = ended_ns - began_ns
-        factor = self._pace.factor
-        wait_ns = self._pace.end(ended_ns, self._cpu_time_ns() - cpu_ns)
-        if self._pace.factor != factor:
-            interval = self._pace.step_ns / NANOSECONDS_PER_SECOND
-            log.warning("sampler changed its pace", interval_seconds=interval, slowed=self._pace.factor > 1)
-        return wait_ns
+        self._last_step_ns = self._clock.monotonic_ns() - self._began_ns
+        with self._moved:
+            self._ended = self._begun
+            self._moved.notify_all()
+        return self._cpu_time_ns() - cpu_ns
 
     def _tell(self, result: StepResult) -> None:
         if result.journal_error is not None:

@@ -76,7 +76,7 @@ def run_agent(settings: Settings, state_dir: Path, *, handed_over: Sequence[sock
         interval_seconds=settings.agent.interval_seconds,
         slot_seconds=settings.agent.slot_seconds,
     )
-    local = LocalSocket(state_dir / SOCKET_NAME, facts, built.agent.totals, built.clock)
+    local = LocalSocket(state_dir / SOCKET_NAME, facts, built.agent.totals, built.clock, built.agent.thread.step_now)
     built.agent.faces += [face, local, *build_push(settings, built)]
     over = threading.Event()
 

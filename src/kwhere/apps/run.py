@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from kwhere.core.timespan import Span
 from kwhere.core.unit import UnitKey
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.stat import StatFile
-from kwhere.local.agent_client import SOCKET_NAME
+from kwhere.local.agent_client import SOCKET_NAME, ask_agent, tell_agent
 from kwhere.local.agent_energy import agent_methods, ended_run, is_better
 from kwhere.local.cgroup import make_run_cgroup
 from kwhere.local.launch import Launch
@@ -35,6 +36,7 @@ from kwhere.sampling.weighing import Weigher
 
 FOR_EVER_NS = 365 * 86400 * NANOSECONDS_PER_SECOND
 """Slots and details of a sampler that keeps no ledger."""
+STEP = {"get": "step"}
 
 
 def account_command(command: Sequence[str], settings: Settings, state_dir: Path) -> RunReport:
@@ -59,8 +61,12 @@ def account_command(command: Sequence[str], settings: Settings, state_dir: Path)
         use = meter.read()
         if energy is not None:
             energy.finish()
+        with suppress(KwhereError):  # so that the agent's ledger has the last reading, not an estimate
+            ask_agent(state_dir / SOCKET_NAME, STEP, timeout_seconds=1.0)
     finally:
         cgroup.remove()
+    with suppress(KwhereError):  # and sees the end when it is one
+        tell_agent(state_dir / SOCKET_NAME, STEP)
     found = best_energy(energy, state_dir / SOCKET_NAME, unit)
     return RunReport(
         unit=unit,

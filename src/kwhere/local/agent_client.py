@@ -31,6 +31,12 @@ def ask_agent(path: Path, question: dict[str, Any], timeout_seconds: float = 5.0
         return connection.ask(question)
 
 
+def tell_agent(path: Path, question: dict[str, Any], timeout_seconds: float = 1.0) -> None:
+    """Ask the agent for something and leave before it answers. Raises Unavailable."""
+    with AgentConnection(path, timeout_seconds) as connection:
+        connection.tell(question)
+
+
 class AgentConnection:
     """A connection kept open over several questions."""
 
@@ -48,8 +54,8 @@ class AgentConnection:
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one question. Raises Unavailable, NotPermitted, SourceError."""
+        self.tell(question)
         try:
-            self._socket.sendall(json.dumps(question).encode() + b"\n")
             line = self._line()
         except OSError as error:
             raise self._failure(error) from error
@@ -62,6 +68,13 @@ class AgentConnection:
         if answer.get("ok") is not True:
             raise NotPermitted(f"agent: {answer.get('error', 'refused without a reason')}")
         return answer
+
+    def tell(self, question: dict[str, Any]) -> None:
+        """Send a question and do not wait. Raises Unavailable."""
+        try:
+            self._socket.sendall(json.dumps(question).encode() + b"\n")
+        except OSError as error:
+            raise self._failure(error) from error
 
     def close(self) -> None:
         """Hang up."""

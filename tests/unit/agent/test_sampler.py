@@ -115,3 +115,36 @@ def test_readers_get_the_same_snapshot_until_the_next_step() -> None:
     world.clock.advance(SECOND)
     thread._step_once(world.sampler.step)
     assert board.snapshot() is not first
+
+
+def test_a_step_out_of_turn_is_done_when_it_is_asked_for() -> None:
+    world = make_world()
+    thread = thread_of(world, 60 * SECOND)
+    thread.start()
+    assert thread.wait_for_step(10)
+
+    assert thread.step_now(timeout_seconds=10)
+    assert thread.step_now(timeout_seconds=10)
+
+    assert thread.counts().steps == 3
+    assert (thread.counts().late, thread.counts().missed) == (0, 0)
+    assert thread.stop()
+
+
+def test_a_stopped_sampler_does_no_step_out_of_turn() -> None:
+    world = make_world()
+    thread = thread_of(world, 60 * SECOND)
+    thread.start()
+    assert thread.stop(timeout_seconds=10)
+
+    assert not thread.step_now(timeout_seconds=0.01)
+
+
+def test_steps_out_of_turn_count_against_the_budget() -> None:
+    pace = Pace(SECOND, budget_ratio=0.05)
+    pace.spent(40 * SECOND)
+    for step in range(30):
+        pace.begin(step * SECOND)
+        pace.end(step * SECOND, cpu_ns=0)
+
+    assert pace.step_ns == 2 * SECOND
