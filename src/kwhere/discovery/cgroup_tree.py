@@ -1,7 +1,7 @@
 """Which cgroup directories there are: by events on the directories that may hold units, with scans as a net."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.kernel.cgroups import MAX_DEPTH, Hierarchy, child_directories
@@ -18,6 +18,8 @@ class Appeared:
     inode: int | None
     created: bool
     new: bool
+    time_ns: int | None = None
+    """Boot time at which it was made; None where only a scan found it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Vanished:
 
     hierarchy: Hierarchy
     path: str
+    time_ns: int | None = None
+    """Boot time at which it was removed; None where only a scan missed it."""
 
 
 TreeChange = Appeared | Vanished
@@ -52,8 +56,14 @@ class CgroupTree:
     """
 
     def __init__(
-        self, fs: HostFS, hierarchies: tuple[Hierarchy, ...], looks_into: Callable[[str], bool], max_watches: int
+        self,
+        fs: HostFS,
+        hierarchies: tuple[Hierarchy, ...],
+        looks_into: Callable[[str], bool],
+        max_watches: int,
+        boottime_ns: Callable[[], int] | None = None,
     ) -> None:
+        """`boottime_ns` gives changes that events tell a time."""
         self._fs = fs
         self._hierarchies = hierarchies
         self._looks_into = looks_into
@@ -61,7 +71,7 @@ class CgroupTree:
         self._roots = {hierarchy: _Directory(None) for hierarchy in hierarchies}
         self._watched: dict[int, tuple[Hierarchy, str]] = {}
         self._scanned = False
-        self._watch = _open_watch(fs)
+        self._watch = _open_watch(fs, boottime_ns)
         self.overflows = 0
         """How often events were lost, or could not be asked for, and a scan made up for it."""
 
@@ -88,7 +98,7 @@ class CgroupTree:
             if event.change is Change.OVERFLOW:
                 lost = True
             else:
-                changes.extend(self._take(event))
+                changes.extend(replace(change, time_ns=event.time_ns) for change in self._take(event))
         if lost:
             self.overflows += 1
             for hierarchy, root in self._roots.items():
@@ -202,10 +212,10 @@ class CgroupTree:
             return None
 
 
-def _open_watch(fs: HostFS) -> DirectoryWatch | None:
+def _open_watch(fs: HostFS, boottime_ns: Callable[[], int] | None) -> DirectoryWatch | None:
     if fs.is_recorded:
         return None
     try:
-        return DirectoryWatch()
+        return DirectoryWatch(boottime_ns)
     except Unavailable:
         return None

@@ -12,7 +12,6 @@ from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.cgroup_tree import Appeared, CgroupTree, TreeChange
 from kwhere.discovery.classify import Classifier
 from kwhere.discovery.fact_finder import FactFinder
-from kwhere.discovery.facts import printable
 from kwhere.discovery.folding import Ownership
 from kwhere.discovery.members import LiveUnit, Member
 from kwhere.discovery.parents import Parents
@@ -89,7 +88,7 @@ class CgroupUnits:
         """Return inode by path of every unit's directory, the empty ones included."""
         known = {m.path: m.inode for live in self._book.units.values() for m in live.members}
         known.update({path: sighting.inode for path, sighting in (self._pending | self._empty).items()})
-        return {printable(path): inode for path, inode in known.items() if inode is not None}
+        return {_storable(path): inode for path, inode in known.items() if inode is not None}
 
     def restore(self, saved_inodes: Mapping[str, int], runs: Mapping[int, str]) -> None:
         """Take what the last agent of this boot knew; call before the first step."""
@@ -291,11 +290,16 @@ class CgroupUnits:
 
     def _is_unsaved(self, found: Appeared) -> bool:
         assert self._saved is not None
-        inode = self._saved.get(printable(found.path))
+        inode = self._saved.get(_storable(found.path))
         return inode is None or (inode != found.inode and not self._fs.is_recorded)
 
     def _is_inside_unit(self, path: str) -> bool:
         return path in self._book.by_path or any(above in self._book.by_path for above in ancestors(path))
+
+
+def _storable(path: str) -> str:
+    """Return a path as text that any store takes; names in it may hold bytes that are not UTF-8."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _online(fs: HostFS) -> frozenset[int]:

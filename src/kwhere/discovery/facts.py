@@ -12,6 +12,7 @@ from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.processes import read_command, read_environment, read_owner
 
+_NAME_LENGTH = 256
 _PROCESSES_ASKED = 16
 """A unit's first processes know as much as its last; a job may have thousands."""
 
@@ -116,8 +117,11 @@ FactSource = Callable[[Match, Witness], Facts]
 
 
 def printable(text: str) -> str:
-    """Return `text` fit for labels: bytes that are not UTF-8 show as U+FFFD."""
-    return text.encode(errors="surrogateescape").decode(errors="replace")
+    """Return `text` fit for labels and terminals: what is no printable character shows as U+FFFD, and not too long.
+
+    Names come from processes and jobs, so from anybody: none may move a cursor or fill a page.
+    """
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text[:_NAME_LENGTH])
 
 
 def read_small(path: Path, limit_bytes: int = 1 << 20) -> str | None:

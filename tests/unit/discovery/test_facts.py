@@ -222,6 +222,8 @@ def test_names_are_fit_for_labels(proc: FakeProc) -> None:
 
     assert unit_info(match, Facts(user="b\udcff")).name == "a\ufffd"
     assert unit_info(match, Facts(user="b\udcff")).user == "b\ufffd"
+    assert unit_info(match, Facts(name="\x1b[2Jhidden\n")).name == "\ufffd[2Jhidden\ufffd"
+    assert unit_info(match, Facts(project="p" * 999)).project == "p" * 256
 
 
 def test_live_users_have_names_and_copied_ones_numbers(proc: FakeProc) -> None:

@@ -192,7 +192,7 @@ def test_case_energy_c26_a_command_with_anything_in_it_is_a_group(proc: FakeProc
     (tracked,) = _units(proc).step(proc.tick(1)).started
 
     assert tracked.key.unit == "1000:a%29%20b%2F%28c%0A"
-    assert tracked.info.name == "a) b/(c\n"
+    assert tracked.info.name == "a) b/(c\ufffd"
 
 
 def test_case_energy_c28_kernel_threads_daemons_and_the_idle_task_are_system(proc: FakeProc) -> None:
