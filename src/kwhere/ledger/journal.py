@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from kwhere.core.clock import Clock, SystemClock
-from kwhere.core.errors import JournalError
+from kwhere.core.errors import JournalError, WireError
 from kwhere.core.failure_memory import FailureMemory
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.ledger.epoch_facts import EpochFacts
@@ -21,6 +21,7 @@ from kwhere.ledger.journal_reader import JournalPage, JournalReader, RunningEpoc
 from kwhere.ledger.journal_stats import JournalStats
 from kwhere.ledger.journal_store import JournalIdentity, JournalStore, Position, Tail, journal_errors
 from kwhere.ledger.pages import Cursor
+from kwhere.ledger.repair import without_bad_numbers
 from kwhere.ledger.rows import Slot
 from kwhere.ledger.settings import JournalSettings
 from kwhere.ledger.wire import digest, encode_slot
@@ -66,7 +67,7 @@ class Journal:
         self._state: str | None = None
         self._pulled = Position(0, 0)
         self._damage: str | None = None
-        self._losses = FailureMemory()
+        self._faults = FailureMemory()
         self._is_adopted = False
         self._errors: Counter[str] = Counter()
         self._stats = JournalStats(0, 0, {}, 0, 0, clock.utc_ns() / NANOSECONDS_PER_SECOND)
@@ -179,7 +180,7 @@ class Journal:
     def _append_once(self, slot: Slot, state: str) -> None:
         store = self._ensure_store()
         position = Position(self._epoch_number, self.next_seq)
-        line = encode_slot(replace(slot, seq=position.seq), self._tail.digest if self._tail else None)
+        line = self._encoded(replace(slot, seq=position.seq))
         self._name_nodes(slot)
         with store.transaction():
             if not self._facts_are_written:
@@ -191,6 +192,20 @@ class Journal:
         self._tail = Tail(position, digest(line))
         self._facts_are_written = True
         self._count_slot(store, removed)
+
+    def _encoded(self, slot: Slot) -> bytes:
+        """Return the slot's line; one number that cannot be written must not keep the others from being."""
+        prev = self._tail.digest if self._tail else None
+        try:
+            return encode_slot(slot, prev)
+        except WireError as error:
+            repaired, places = without_bad_numbers(slot)
+            if self._faults.failed("numbers", "bad", self._clock.monotonic_ns()) is not None:
+                log.error("numbers that cannot be written are unknown now", places=places[:5], count=len(places))
+            try:
+                return encode_slot(repaired, prev)
+            except WireError:
+                raise JournalError("unwritable", f"{self._path}: {error}") from error
 
     def _name_nodes(self, slot: Slot) -> None:
         """The header names every node that rows speak of: a reader takes others for a foreign node's."""
@@ -213,7 +228,7 @@ class Journal:
 
     def _count_slot(self, store: JournalStore, removed: list[Position]) -> None:
         lost = sum(position > self._pulled for position in removed)
-        if lost and (times := self._losses.failed("lost", "bound", self._clock.monotonic_ns())) is not None:
+        if lost and (times := self._faults.failed("lost", "bound", self._clock.monotonic_ns())) is not None:
             log.warning("slots removed that no reader had pulled", count=lost, times=times)
         self._stats = replace(
             self._stats,

@@ -177,6 +177,35 @@ def test_slot_out_of_sequence_is_refused(tmp_path: Path) -> None:
         journal.append(slot(2), "{}")
 
 
+@pytest.mark.parametrize("value", [-1, 2**63, 1.5, True], ids=["negative", "huge", "float", "bool"])
+def test_number_that_cannot_be_written_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], value: int
+) -> None:
+    journal = open_journal(tmp_path)
+    good = slot(1)
+    bad = replace(good.entries[0], figures=replace(good.entries[0].figures, io_read_bytes=value))
+
+    journal.append(replace(good, entries=(bad, *good.entries[1:]), node_busy_ns=value), "{}")
+
+    page = journal.read(None, 1)
+    [line] = decode_page(encode_page(page.header, page.lines)).lines
+    assert line.slot == replace(good, node_busy_ns=None)
+    assert "slurm 4242@1795975900 io_read_bytes" in capsys.readouterr().out
+
+
+def test_energy_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    good = slot(1)
+    bad = replace(good, controls=(replace(good.controls[0], energy_uj=-5),))
+
+    with pytest.raises(JournalError, match="control cpu uj: expected an integer") as refused:
+        journal.append(bad, "{}")
+
+    assert cause_of(refused.value) == "unwritable"
+    append(journal)
+    assert seqs(journal) == [1]
+
+
 def test_second_agent_on_one_journal_is_refused(tmp_path: Path) -> None:
     first = open_journal(tmp_path)
 

@@ -289,13 +289,12 @@ from tests.unit.ledger.journals import open_journal
 from tests.unit.ledger.slots import slot
 
 journal = open_journal(Path(sys.argv[1]))
-total = json.loads(journal.last_state() or "0")
-number = total
+number, total = json.loads(journal.last_state() or "[0, 0]")
 while True:
-    number = number + 1
+    number += 1
     booked = slot(journal.next_seq, dynamic_uj=number)
     total += number
-    journal.append(booked, json.dumps(total))
+    journal.append(booked, json.dumps([number, total]))
     print(journal.epoch, booked.seq, number, total, flush=True)
 """
 
@@ -335,5 +334,7 @@ def test_writer_killed_twenty_times_loses_and_doubles_nothing(tmp_path: Path) ->
 
     for epoch, seq, number, _ in acknowledged:
         assert booked[(epoch, int(seq))] == int(number)
-    assert sum(booked.values()) == json.loads(journal.last_state() or "0")
+    number, total = json.loads(journal.last_state() or "[0, 0]")
+    assert sorted(booked.values()) == list(range(1, number + 1))
+    assert sum(booked.values()) == total
     assert len(booked) <= len(acknowledged) + 20
