@@ -81,10 +81,11 @@ def upgrade(config_file: Path | None, state_dir: Path | None, url: str | None) -
 @database_options
 def backup(file: Path, config_file: Path | None, state_dir: Path | None, url: str | None) -> None:
     """Write all of it to FILE, from one moment, while the server runs."""
+    from kwhere.core.clock import SystemClock
     from kwhere.database.backup import backup as write_backup
 
     with open_named(config_file, state_dir, url) as engine:
-        write_backup(engine, file)
+        write_backup(engine, file, SystemClock().utc_ns())
     click.echo(f"{file}: {file.stat().st_size} bytes")
 
 

@@ -24,9 +24,8 @@ def live_use(fs: HostFS, ancestor: int) -> LiveUse:
     """Return what the live descendants of `ancestor` (itself excluded) used; a process that goes meanwhile is left."""
     user = system = rss = read = written = 0
     for stat in descendants(all_stats(fs), ancestor):
-        # A reaped child's time is not told apart into user and system by our reader: it counts as user.
-        user += (stat.user_ticks + stat.children_ticks) * TICK_NS
-        system += stat.system_ticks * TICK_NS
+        user += (stat.user_ticks + stat.children_user_ticks) * TICK_NS
+        system += (stat.system_ticks + stat.children_system_ticks) * TICK_NS
         rss += _rss_bytes(fs, stat.pid)
         process_read, process_written = _io_bytes(fs, stat.pid)
         read += process_read

@@ -14,7 +14,7 @@ from kwhere.local.process_tree import all_stats, descendants, live_use
 
 def stat(pid: int, parent: int) -> ProcessStat:
     """Return a process of which only the parentage matters."""
-    return ProcessStat(pid, "x", "S", parent, False, 0, 0, 0, 1, 0)
+    return ProcessStat(pid, "x", "S", parent, False, 0, 0, 0, 0, 1, 0)
 
 
 def test_descendants_are_all_below_and_nobody_else() -> None:
