@@ -32,7 +32,7 @@ class Terminal:
         self.keyboard, terminal = pty.openpty()
         self.resize(rows, columns)
         self.before = self.modes()
-        settings = {"TERM": "xterm-256color", "PATH": os.environ["PATH"], "HOME": "/nonexistent", **(environment or {})}
+        settings = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
         self._program = subprocess.Popen(
             [sys.executable, "-c", _BECOME, *arguments],
             stdin=terminal,
@@ -110,5 +110,6 @@ class Terminal:
 
 
 def state_of(directory: Path) -> dict[str, str]:
-    """Return an environment in which state and settings lie below `directory`."""
-    return {"XDG_STATE_HOME": str(directory / "state"), "XDG_CONFIG_HOME": str(directory / "config")}
+    """Return our environment with state and settings below `directory`, and without what changes how things look."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    return {**kept, "XDG_STATE_HOME": str(directory / "state"), "XDG_CONFIG_HOME": str(directory / "config")}

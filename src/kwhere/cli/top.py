@@ -57,7 +57,7 @@ def top(
     feed = open_feed(settings, state_dir or settings.agent.state or default_state_dir(os.environ), own=own)
     try:
         view = build_top(feed, interval)
-        if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        if once or not _has_screen():
             _print(view.tables(times or 1, _width()))
         else:
             view.show(sys.stdin.fileno(), times)
@@ -76,6 +76,12 @@ def _print(lines: Iterable["Text"]) -> None:
             console.print(line, no_wrap=True, crop=True)
         else:
             click.echo(line.plain.rstrip())
+
+
+def _has_screen() -> bool:
+    """Return whether there is a terminal to draw on and to read keys from."""
+    is_capable = os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    return is_capable and sys.stdout.isatty() and sys.stdin.isatty()
 
 
 def _width() -> int:

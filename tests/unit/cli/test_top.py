@@ -101,6 +101,13 @@ def test_no_color_in_a_terminal(tmp_path: Path) -> None:
         assert "\x1b[3" not in terminal.output
 
 
+def test_a_terminal_that_can_do_nothing_gets_one_table(tmp_path: Path) -> None:
+    with Terminal(LIVE, environment={**state_of(tmp_path), "TERM": "dumb"}) as terminal:
+        assert terminal.wait() == 0
+        assert SCREEN not in terminal.output
+        assert "unallocated" in terminal.output
+
+
 def test_a_wrong_interval_is_a_usage_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kwhere", "top", "--interval", "0"],
