@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from tests.fake_account import UNITS
+from tests.fake_units import UNITS
 
 from kwhere.core.timespan import Span
 from kwhere.series.store import RawSeries, Selector

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.e2e.server_thread import serve
-from tests.fake_account import UNITS, FakeAccount, FixedClock, many_units
+from tests.fake_account import FakeAccount, FixedClock
 from tests.fake_series import FakeSeries
+from tests.fake_units import UNITS, many_units
 
 from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
@@ -324,4 +325,16 @@ def test_without_the_token_the_page_says_where_it_is(browser: Browser, base_url:
     assert answer
     assert answer.status == 401
     assert page.get_by_text("state directory").is_visible()
+    context.close()
+
+
+def test_a_page_says_since_when_the_server_is_silent(browser: Browser) -> None:
+    with serve(_app(FakeAccount())) as url:
+        context = _enter(browser, url, "light")
+        page, _ = _visit(context, url)
+        assert not page.locator("[data-stale]").is_visible()
+
+    page.wait_for_selector("[data-stale]:not([hidden])")
+    assert "has not answered since" in page.locator("[data-stale]").inner_text()
+    assert page.locator(".headline .value").first.inner_text().startswith("320")
     context.close()

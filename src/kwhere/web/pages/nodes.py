@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from kwhere.core.quantities import joules
 from kwhere.core.timespan import Span
-from kwhere.database.records import BalanceSlot, NodeRecord, NodeState, UnitQuery, UnitSort
+from kwhere.database.records import BalanceSlot, ComponentMethod, NodeRecord, NodeState, UnitQuery, UnitSort
 from kwhere.reports.node_charts import NewestValue, governors, newest_values, node_charts
 from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
 from kwhere.series.governors import GovernorSpan
@@ -57,6 +57,7 @@ def nodes_page(pages: Pages, request: Request) -> Response:
         "clusters": clusters,
         "cluster": params.get("cluster", ""),
         "power_column": column_of([node_watts(node) for node in page.items], "power"),
+        "by_source": by_source,
         "bars": {(n.cluster, n.node): node_bar(n, page.items) for n in page.items},
     }
     return pages.render(request, "nodes.html", context)
@@ -66,6 +67,14 @@ def count_states(nodes: Sequence[NodeRecord]) -> dict[NodeState, int]:
     """Return how many nodes are in each state, in the order of the states."""
     counts = Counter(node.state for node in nodes)
     return {state: counts[state] for state in NodeState if counts[state]}
+
+
+def by_source(methods: Sequence[ComponentMethod]) -> dict[str, list[str]]:
+    """Return which components each source gives, in the order of every legend."""
+    found: dict[str, list[str]] = {}
+    for method in methods:
+        found.setdefault(method.source, []).append(str(method.component))
+    return found
 
 
 def node_watts(node: NodeRecord) -> float | None:
