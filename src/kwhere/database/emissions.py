@@ -100,16 +100,16 @@ def _from_hour(connection: Connection, hour: Hour, factors: Mapping[int, BucketF
 def _correct(
     connection: Connection, hour: Hour, found: Mapping[tuple[int, int], _Grams], basis: str, now_ns: int
 ) -> None:
-    """Keep the old value where a settled hour changes."""
+    """Keep the old value where a settled hour changes, however early that value was found."""
+    if now_ns < hour.start_ns + HOUR_NS + SETTLED_NS:
+        return
     held = connection.execute(
-        select(_hour.c.unit_run_id, _hour.c.source_id, _hour.c.grams, _hour.c.computed_ns).where(
+        select(_hour.c.unit_run_id, _hour.c.source_id, _hour.c.grams).where(
             _hour.c.node_id == hour.node_id, _hour.c.start_ns == hour.start_ns
         )
     )
     rows: list[bulk.Row] = []
     for row in held:
-        if row.computed_ns < hour.start_ns + HOUR_NS + SETTLED_NS:
-            continue
         new = found.get((row.unit_run_id, row.source_id), _Grams(0.0, "")).value
         if abs(new - row.grams) > 1e-9 * max(1.0, abs(row.grams)):
             change = (row.grams, new, hour.cause, basis, now_ns)
@@ -151,7 +151,7 @@ def _worst_of(quality: ColumnElement[str]) -> ColumnElement[int]:
 
 
 def _sum_units(connection: Connection, node_id: int, start_ns: int) -> None:
-    """Lifetime grams are the sum of a unit's days: nothing is added on."""
+    """Lifetime grams are the sum of a unit's days: nothing is added on, a source of another zone goes."""
     usage, runs, grams = schema.usage_day.c, schema.unit_runs.c, schema.unit_emissions
     here = (
         select(runs.unit_id)
@@ -167,5 +167,6 @@ def _sum_units(connection: Connection, node_id: int, start_ns: int) -> None:
     rows: list[bulk.Row] = [
         (unit_id, source_id, total, QUALITIES[rank]) for unit_id, source_id, total, rank in connection.execute(query)
     ]
+    connection.execute(delete(grams).where(grams.c.unit_id.in_(here)))
     merges = {"grams": Merge.NEW, "quality": Merge.NEW}
     bulk.upsert(connection, grams, ("unit_id", "source_id"), merges, rows)

@@ -147,9 +147,11 @@ units = Table(
     UniqueConstraint("cluster_id", "manager", "unit", "run", "scope_node_id"),
 )
 Index("ix_units_started", units.c.started_ns, units.c.id)
-for _column in ("ended_ns", "user_id", "project_id"):
-    _known = units.c[_column].is_not(None)
-    Index(f"ix_units_{_column}", units.c[_column], units.c.id, sqlite_where=_known, postgresql_where=_known)
+_ended = units.c.ended_ns.is_not(None)
+Index("ix_units_ended", units.c.ended_ns, units.c.id, sqlite_where=_ended, postgresql_where=_ended)
+for _owner in ("user_id", "project_id"):
+    _known = units.c[_owner].is_not(None)
+    Index(f"ix_units_{_owner}", units.c[_owner], sqlite_where=_known, postgresql_where=_known)
 _live = units.c.ended_ns.is_(None)
 Index("ix_units_live", units.c.cluster_id, sqlite_where=_live, postgresql_where=_live)
 
