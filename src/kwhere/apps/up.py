@@ -4,7 +4,8 @@ import fcntl
 import os
 import secrets
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kwhere.agent.listen import address_of, open_sockets
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError
 from kwhere.local.supervisor import Supervisor
+from kwhere.reports.sources import Hint
 
 CLUSTER = "local"
 DEFAULT_LISTEN = "127.0.0.1:9811"
@@ -22,6 +24,7 @@ FIRST_SLOT_SECONDS = 2.0
 SLOT_SECONDS = 10.0
 PULL_SECONDS = 1.0
 TOKEN_BYTES = 24
+HINTS_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -76,11 +79,31 @@ def supervise(options: UpOptions, settings: Settings, parts: UpParts, ready: Cal
     def server() -> int:
         from kwhere.apps.server_role import ServerInputs, run_server
 
-        return run_server(settings, ServerInputs(options.state_dir, parts.token, parts.pages))
+        hints = KeptHints(settings, time.monotonic)
+        return run_server(settings, ServerInputs(options.state_dir, parts.token, parts.pages, hints))
 
     supervisor = Supervisor({"agent": agent, "server": server})
     ready()
     return supervisor.run()
+
+
+class KeptHints:
+    """What the Overview's "What next" shows, looked for at most once a minute."""
+
+    def __init__(self, settings: Settings, monotonic: Callable[[], float]) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._due = 0.0
+        self._hints: Sequence[Hint] = ()
+
+    def __call__(self) -> Sequence[Hint]:
+        """Return the hints, perhaps a minute old."""
+        from kwhere.apps.doctor import next_steps
+
+        if self._monotonic() >= self._due:
+            self._due = self._monotonic() + HINTS_SECONDS
+            self._hints = next_steps(self._settings)
+        return self._hints
 
 
 def up_settings(settings: Settings, state_dir: Path, agent_url: str) -> Settings:

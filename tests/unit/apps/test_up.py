@@ -1,0 +1,83 @@
+"""What `kwhere up` prepares before it forks."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kwhere.apps.settings import Settings
+from kwhere.apps.up import KeptHints, UpOptions, ensure_access_token, lock_state, prepare, up_settings
+from kwhere.core.errors import ConfigError
+
+
+def test_the_token_is_random_kept_and_its_owners_alone(tmp_path: Path) -> None:
+    first = ensure_access_token(tmp_path / "token")
+    other = ensure_access_token(tmp_path / "other")
+    (tmp_path / "token").chmod(0o644)
+
+    again = ensure_access_token(tmp_path / "token")
+
+    assert first == again != other
+    assert len(first) >= 32
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_state_directory_serves_one(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("http://127.0.0.1:9811\n")
+    held = lock_state(tmp_path)
+
+    with pytest.raises(ConfigError, match=r"another `kwhere up` runs at http://127\.0\.0\.1:9811"):
+        lock_state(tmp_path)
+
+    os.close(held)
+    os.close(lock_state(tmp_path))
+
+
+def test_preparing_binds_both_ports_and_tells_the_address(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"web": {"listen_addresses": ["127.0.0.1:0"]}})
+
+    parts = prepare(UpOptions(tmp_path / "state", "127.0.0.1:0"), settings)
+    try:
+        assert (tmp_path / "state" / "url").read_text() == f"{parts.url}\n"
+        assert parts.url.startswith("http://127.0.0.1:")
+        assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+        assert "0" not in parts.url.rpartition(":")[2][:1]
+    finally:
+        for listening in (*parts.pages, *parts.agent):
+            listening.close()
+        os.close(parts.lock)
+
+
+def test_one_machine_has_short_slots_and_one_target(tmp_path: Path) -> None:
+    settings = up_settings(Settings(), tmp_path, "http://127.0.0.1:9810")
+
+    assert (settings.agent.first_slot_seconds, settings.agent.slot_seconds) == (2.0, 10.0)
+    assert settings.server.pull_seconds == 1.0
+    (group,) = settings.server.targets
+    assert (group.cluster, group.urls, group.client.token_file) == (
+        "local",
+        ("http://127.0.0.1:9810",),
+        tmp_path / "ledger-token",
+    )
+
+
+def test_what_a_person_set_is_kept(tmp_path: Path) -> None:
+    given = Settings.model_validate({"agent": {"slot_seconds": 30, "interval_seconds": 20}})
+
+    settings = up_settings(given, tmp_path, "http://127.0.0.1:9810")
+
+    assert settings.agent.slot_seconds == 30
+    assert settings.agent.first_slot_seconds == 20  # never shorter than a step
+
+
+def test_hints_are_looked_for_once_a_minute() -> None:
+    now = [0.0]
+    hints = KeptHints(Settings(), lambda: now[0])
+
+    first = hints()
+    second = hints()
+    now[0] = 61.0
+    third = hints()
+
+    assert first is second
+    assert third is not second
