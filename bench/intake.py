@@ -9,6 +9,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -29,6 +30,8 @@ from kwhere.server.target import Target
 
 UNITS = 400
 NODES = 4
+WORKERS = 2
+"""Agents read at a time."""
 
 
 def entries(node: int, slot: int) -> list[Entry]:
@@ -72,15 +75,20 @@ def bodies(slots: int, per_page: int) -> Iterator[tuple[int, bytes]]:
             yield node, journal.body(after, per_page)
 
 
+def _read(booker: PageBooker, node: int, its_pages: list[bytes]) -> None:
+    target = Target("bench", f"http://127.0.0.1:{node + 1}")
+    for body in its_pages:
+        booker.book(Received(target, decode_column_page(body), T0_NS + 30 * 86_400 * SECOND_NS))
+
+
 def measure(engine: Engine, database: str, shape: str, slots: int, per_page: int) -> None:
     upgrade(engine)
     booker = PageBooker(engine, Grid(ZoneInfo("UTC")), 30.0)
     pages = list(bodies(slots, per_page))
     rows = NODES * slots * (UNITS + 2)
     started, cpu = time.perf_counter(), time.process_time()
-    for node, body in pages:
-        target = Target("bench", f"http://127.0.0.1:{node + 1}")
-        booker.book(Received(target, decode_column_page(body), T0_NS + 30 * 86_400 * SECOND_NS))
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(lambda node: _read(booker, node, [body for its, body in pages if its == node]), range(NODES)))
     elapsed = time.perf_counter() - started
     print(
         json.dumps(
