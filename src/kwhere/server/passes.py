@@ -89,9 +89,9 @@ class PassRunner:
 
     def run_once(self) -> None:
         """Run every pass that is due, if this server leads. Never raises for a pass or the database."""
-        self._attempt("lease", self._renew)
         for each in self._passes:
-            if not self.goes_on():
+            self._attempt("lease", self._renew)
+            if self._over.is_set() or not self.leads:
                 return
             self._attempt(each.name, partial(self._run, each))
 
