@@ -10,6 +10,7 @@ from kwhere.core.unit import Allocation, UnitInfo, UnitKey
 from kwhere.discovery import libvirt
 from kwhere.discovery.facts import UserNames, printable
 from kwhere.discovery.match import unit_id
+from kwhere.discovery.process_io import ProcessIo
 from kwhere.discovery.process_table import Booking, Process, ProcessTable
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit, UnitDetail
 from kwhere.kernel.hostfs import HostFS
@@ -39,6 +40,8 @@ class _State:
     user_ns: int = 0
     system_ns: int = 0
     seen_ns: int = 0
+    read_bytes: int | None = None
+    write_bytes: int | None = None
     processes: set[int] = field(default_factory=set)
 
 
@@ -54,6 +57,7 @@ class ProcessUnits:
         self._is_owned = is_owned
         self._users = UserNames(fs)
         self._table = ProcessTable(fs, _count_cpus(fs))
+        self._io = ProcessIo(fs)
         self._groups: dict[_Group, _State] = {}
         self._group_of: dict[int, tuple[str, UnitKey | None]] = {}
         self._owners: dict[int, int] = {}
@@ -72,6 +76,9 @@ class ProcessUnits:
         bookings = self._table.walk(now_ns)
         for process in self._table.ended:
             self._forget(process)
+        if walked_ns is not None:
+            for process in self._table.started:
+                self._io.begin(process)
         self._look_for_owned()
         for process in self._table:
             self._place(process, now_ns, started)
@@ -87,7 +94,7 @@ class ProcessUnits:
         return {state.tracked.key: state.tracked for state in self._groups.values()}
 
     def detail(self, key: UnitKey) -> UnitDetail:
-        """Return memory and numbers of a group's processes; pages shared among them count for each."""
+        """Return memory, storage I/O and numbers of a group's processes; pages shared among them count for each."""
         state = self._groups.get((key.manager, key.unit))
         if state is None or state.tracked.key != key:
             raise NoData(f"{key.run}: the group is gone")
@@ -99,6 +106,7 @@ class ProcessUnits:
             if process is None:
                 continue
             threads += process.stat.threads
+            self._take_io(state, process)
             pages = self._memory(pid)
             if pages is not None:
                 known = True
@@ -107,6 +115,8 @@ class ProcessUnits:
         return UnitDetail(
             memory_current_bytes=resident * _PAGE_BYTES if known else None,
             memory_anon_bytes=anonymous * _PAGE_BYTES if known else None,
+            io_read_bytes=state.read_bytes,
+            io_write_bytes=state.write_bytes,
             cpu_user_ns=state.user_ns,
             cpu_system_ns=state.system_ns,
             processes=len(state.processes),
@@ -264,7 +274,14 @@ class ProcessUnits:
         state.system_ns += booking.system_ticks * TICK_NS
         state.seen_ns = now_ns
 
+    def _take_io(self, state: _State, process: Process) -> None:
+        gain = self._io.gain(process)
+        if gain is not None:
+            state.read_bytes = (state.read_bytes or 0) + gain[0]
+            state.write_bytes = (state.write_bytes or 0) + gain[1]
+
     def _forget(self, process: Process) -> None:
+        self._io.end(process)
         placed = self._group_of.pop(process.pid, None)
         self._owners.pop(process.pid, None)
         if placed is not None:

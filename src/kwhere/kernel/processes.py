@@ -109,6 +109,19 @@ def read_environment(fs: HostFS, pid: int, names: Collection[str]) -> dict[str, 
     return found
 
 
+def read_io_bytes(fs: HostFS, pid: int) -> tuple[int, int]:
+    """Return bytes it and its waited-for children fetched from and sent to storage. Raises Unavailable (permission)."""
+    place = f"proc/{pid}/io"
+    found = {}
+    for line in fs.read(place).split(b"\n"):
+        name, _, value = line.partition(b": ")
+        if name in (b"read_bytes", b"write_bytes"):
+            found[name] = counter(value.decode(errors="replace"), place)
+    if len(found) != 2:
+        raise SourceError(f"{place}: expected lines read_bytes and write_bytes")
+    return found[b"read_bytes"], found[b"write_bytes"]
+
+
 def read_owner(fs: HostFS, pid: int) -> int:
     """Return the real uid. A process that may not be dumped shows root as owner of its directory, so ask `status`."""
     place = f"proc/{pid}/status"

@@ -319,6 +319,42 @@ def test_memory_and_numbers_of_a_group(proc: FakeProc) -> None:
     assert (detail.memory_current_bytes, detail.memory_anon_bytes) == (60 * 4096, 40 * 4096)
 
 
+def _io(proc: FakeProc, pid: int, read: int, write: int) -> None:
+    (proc.root / "proc" / str(pid) / "io").write_text(
+        f"rchar: 9\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: {read}\nwrite_bytes: {write}\ncancelled_write_bytes: 0\n"
+    )
+
+
+def test_storage_io_of_a_group_counts_each_byte_once(proc: FakeProc) -> None:
+    proc.process(10, "make", start=1000)
+    _io(proc, 10, 5000, 700)
+    units = _units(proc)
+    (make,) = units.step(proc.tick(1)).started
+    first = units.detail(make.key)
+    assert (first.io_read_bytes, first.io_write_bytes, first.io_read_operations) == (0, 0, None)
+    proc.process(11, "cc1", start=10150, parent=10)
+    _io(proc, 11, 300, 20)
+    (child,) = units.step(proc.tick(1)).started
+    assert units.detail(child.key).io_read_bytes == 300
+    proc.exit(11)  # it read 50 more before it ended; make waited for it
+    _io(proc, 10, 5000 + 350, 700 + 20)
+    units.step(proc.tick(1))
+
+    last = units.detail(make.key)
+
+    assert (last.io_read_bytes, last.io_write_bytes) == (50, 0)
+
+
+def test_storage_io_that_may_not_be_read_is_unknown(proc: FakeProc) -> None:
+    proc.process(10, "make", start=1000)
+    units = _units(proc)
+    (make,) = units.step(proc.tick(1)).started
+
+    assert units.detail(make.key).io_read_bytes is None
+    (proc.root / "proc" / "10" / "io").write_text("garbage")
+    assert units.detail(make.key).io_read_bytes is None
+
+
 def test_one_damaged_process_costs_only_itself(proc: FakeProc) -> None:
     proc.process(10, "a", start=1000)
     proc.process(11, "b", start=1001)

@@ -15,6 +15,7 @@ from kwhere.kernel.processes import (
     read_cgroup_text,
     read_command,
     read_environment,
+    read_io_bytes,
     read_owner,
     read_stat,
 )
@@ -123,6 +124,14 @@ def test_command_owner_and_environment(tmp_path: Path) -> None:
         read_owner(host, 6)
 
 
+@pytest.mark.parametrize("data", [b"", b"read_bytes: 5\n", b"read_bytes: x\nwrite_bytes: 1\n", b"\xff\n"])
+def test_damaged_io_is_an_error(tmp_path: Path, data: bytes) -> None:
+    _write(tmp_path, 5, "io", data)
+
+    with pytest.raises(SourceError, match="proc/5/io"):
+        read_io_bytes(_host(tmp_path), 5)
+
+
 def test_this_process_can_be_read() -> None:
     host = HostFS()
     pid = os.getpid()
@@ -132,3 +141,4 @@ def test_this_process_can_be_read() -> None:
     assert read_owner(host, pid) == os.getuid()
     assert "0::" in read_cgroup_text(host, pid)
     assert read_command(host, pid)
+    assert min(read_io_bytes(host, pid)) >= 0
