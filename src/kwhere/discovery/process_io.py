@@ -1,6 +1,6 @@
 """Bytes that processes moved to and from storage, by `/proc/PID/io`: the owner's and root's to read (proc_pid_io(5)).
 
-As with CPU time a parent's counters take in those of each child it waited for: what was booked to the child is taken off.
+As with CPU time a parent's counters take in those of each child it waited for: what the child had is taken off.
 """
 
 from dataclasses import dataclass
