@@ -45,7 +45,7 @@ class CgroupUnits:
         allocations = AllocationReader(fs, layout, _online(fs))
         self._book = UnitBook(fs, FactFinder(fs, settings), allocations, clock)
         self._parents = Parents(fs, layout)
-        self._tree = CgroupTree(fs, layout.cpu, self._looks_into, settings.max_watches)
+        self._tree = CgroupTree(fs, layout.cpu, self._looks_into, settings.max_watches, clock.boottime_ns)
         self._pending: dict[str, Sighting] = {}
         self._empty: dict[str, Sighting] = {}
         self._to_check: deque[UnitKey] = deque()
@@ -129,9 +129,8 @@ class CgroupUnits:
         elif match.is_top and not self._is_known(path):
             from_creation = change.new or (self._saved is not None and self._is_unsaved(change))
             since = (self._stepped_ns if change.created else self._scanned_before_ns) if change.new else None
-            sighting = Sighting(
-                change.hierarchy, change.inode, match, change.created, from_creation, since, seen_ns=now_ns
-            )
+            seen_ns = now_ns if change.time_ns is None else change.time_ns
+            sighting = Sighting(change.hierarchy, change.inode, match, change.created, from_creation, since, seen_ns)
             self._see(sighting, now_ns)
 
     def _see(self, sighting: Sighting, now_ns: int) -> None:
@@ -147,8 +146,9 @@ class CgroupUnits:
         self._open(sighting, now_ns)
 
     def _open(self, sighting: Sighting, now_ns: int) -> None:
+        begun = len(self._book.started)
         live = self._book.open(sighting, self._book.facts(sighting), now_ns)
-        if live.tracked.first_seen_ns == now_ns:
+        if len(self._book.started) > begun:
             self._to_check.append(live.tracked.key)
             heappush(self._facts_due, (live.facts_due_ns, live.tracked.key))
         anchor = sighting.match.anchor
@@ -161,7 +161,7 @@ class CgroupUnits:
         pending = self._pending.pop(path, None)
         if pending is not None:
             self._open(pending, now_ns)
-        self._book.close_directory(path, change.hierarchy)
+        self._book.close_directory(path, change.hierarchy, change.time_ns)
         if self._parents.follows(path) and not self._fs.exists(change.hierarchy.directory(path)):
             self._parents.drop(path)
 

@@ -75,7 +75,7 @@ class UnitBook:
             info=unit_info(match, facts),
             allocation=self._allocations.read(match, facts, match.top),
             from_creation=sighting.from_creation,
-            first_seen_ns=now_ns,
+            first_seen_ns=sighting.seen_ns if sighting.created else now_ns,
             counts_from_ns=sighting.counts_from_ns if sighting.from_creation else None,
             uid=facts.uid if facts.uid is not None else match.uid,
         )
@@ -87,8 +87,8 @@ class UnitBook:
         self.started.append(tracked)
         return live
 
-    def close_directory(self, path: str, hierarchy: Hierarchy) -> None:
-        """Take note that a directory is gone; with its last one the unit has ended."""
+    def close_directory(self, path: str, hierarchy: Hierarchy, time_ns: int | None = None) -> None:
+        """Take note that a directory is gone, since boot time `time_ns` if known; with its last one the unit ended."""
         live = self.by_path.get(path)
         if live is None:
             return
@@ -99,7 +99,7 @@ class UnitBook:
         self.runs.forget(member.inode)
         live.drop(member)
         if not live.members:
-            self._end(live)
+            self._end(live, time_ns)
         elif live.tracked.cgroup == path:
             first = live.members[0]
             live.tracked = replace(live.tracked, cgroup=first.path, inode=first.inode)
@@ -157,13 +157,13 @@ class UnitBook:
         for live in self.units.values():
             live.close()
 
-    def _end(self, live: LiveUnit) -> None:
+    def _end(self, live: LiveUnit, time_ns: int | None = None) -> None:
         key = live.tracked.key
         live.gone = True
         del self.units[key]
         if self._by_unit.get((key.manager, key.unit)) is live:
             del self._by_unit[key.manager, key.unit]
-        self.ended.append(live.tracked)
+        self.ended.append(replace(live.tracked, ended_ns=time_ns))
 
     def _unit(self, match: Match, facts: Facts, saved_run: str | None) -> str:
         if match.provisional and saved_run is not None:

@@ -126,7 +126,8 @@ def test_a_unit_of_a_moment_is_told_and_its_time_stays_in_the_parent(
     reading = step()
     (started,) = [t for t in reading.started if t.parent_cgroup == f"/slurm_{ID}"]
     assert started.key.unit == "10"
-    assert started in reading.ended
+    assert [ended.key for ended in reading.ended] == [started.key]
+    assert (reading.ended[0].ended_ns or 0) >= started.first_seen_ns
 
 
 def test_thousand_short_processes_cost_what_the_kernel_says(tree: RealTree, step: Callable[[], StepReading]) -> None:

@@ -165,7 +165,7 @@ def test_a_unit_that_may_not_be_read_stays_and_keeps_its_reading(tree: FakeCgrou
 
 
 def test_without_inotify_the_scan_serves(tree: FakeCgroups, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: DirectoryWatch) -> None:
+    def refuse(self: DirectoryWatch, clock: object = None) -> None:
         raise Unavailable("limit", "inotify: cannot be watched")
 
     monkeypatch.setattr(DirectoryWatch, "__init__", refuse)

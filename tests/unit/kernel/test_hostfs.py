@@ -211,8 +211,10 @@ def test_a_kept_file_that_vanished_with_the_moment_is_absent_and_may_come_back(r
 
 
 @pytest.fixture
-def few_descriptors() -> Iterator[None]:
+def few_descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # other tests of this process hold descriptors too
+    monkeypatch.setattr(hostfs, "RESERVED_DESCRIPTORS", len(os.listdir("/proc/self/fd")) + 64)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hostfs.RESERVED_DESCRIPTORS + 3, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

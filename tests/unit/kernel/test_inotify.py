@@ -1,6 +1,7 @@
 """Events of directories, real ones and damaged ones."""
 
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,36 @@ def test_any_bytes_are_taken(data: bytes) -> None:
 
 def test_names_of_any_bytes_are_kept() -> None:
     assert parse_events(_event(3, 0x40000100, b"\xff\\x2d")) == [DirectoryEvent(3, Change.CREATED, "\udcff\\x2d")]
+
+
+def test_events_are_stamped_as_they_come(tmp_path: Path) -> None:
+    times = iter(range(100, 10_000, 100))
+    stamped = threading.Event()
+
+    def clock() -> int:
+        stamped.set()
+        return next(times)
+
+    watch = DirectoryWatch(clock)
+    watch.add(tmp_path)
+    (tmp_path / "a").mkdir()
+    assert stamped.wait(10)
+    first = watch.read()
+    (tmp_path / "a").rmdir()
+    second = watch.read() or watch.read()
+    watch.close()
+    watch.close()
+
+    assert [(event.name, event.change, event.time_ns) for event in first] == [("a", Change.CREATED, 100)]
+    assert [(event.name, event.change) for event in second] == [("a", Change.DELETED)]
+    assert (second[0].time_ns or 0) > 100
+
+
+def test_a_watch_closes_with_its_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    watch = DirectoryWatch(lambda: 1)
+    watch.add(tmp_path)
+
+    watch.close()
+
+    assert threading.active_count() == before
