@@ -70,4 +70,4 @@ def _mostly_outside(fs: HostFS, classifier: Classifier, accounted: frozenset[str
             outside += 1
         else:
             inside += 1
-    return outside > inside
+    return outside > inside or inside == 0  # alone in a fresh container: whatever comes will lie outside too

@@ -31,7 +31,7 @@ def _sources(tree: FakeCgroups, **settings: object) -> list[str]:
     (["0::/\n"], {"processes": "off"}, ["CgroupUnits"]),
     (["0::/\n"], {"managers": ["slurm"]}, ["CgroupUnits"]),
     (["0::/\n"], {"managers": ["slurm", "process"]}, ["CgroupUnits", "ProcessUnits"]),
-    ([], {}, ["CgroupUnits"]),
+    ([], {}, ["CgroupUnits", "ProcessUnits"]),
     (["3:name=systemd:/system.slice/nginx.service\n1:cpuacct:/\n0::/\n"], {}, ["CgroupUnits", "ProcessUnits"]),
     (["4:memory:/process_api/x\n1:cpuacct:/\n0::/\n"], {}, ["CgroupUnits", "ProcessUnits"]),
 ])  # fmt: skip
