@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from tests.asgi_client import AsgiClient
 from tests.fake_account import FakeAccount, FixedClock
 from tests.fake_series import FakeSeries
@@ -13,9 +16,14 @@ from tests.fake_series import FakeSeries
 from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
 from kwhere.core.errors import ConfigError, NotPermitted, Unavailable
-from kwhere.database.records import NodeRecord, Overview
+from kwhere.core.terms import Component, Method
+from kwhere.database.records import ClusterRecord, ComponentMethod, NodeRecord, NodeState, Overview
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.web.app import build_pages
+from kwhere.web.pages.overview import overview_page
+from kwhere.web.rendering import Pages, build_environment
+from kwhere.web.settings import WebSettings
+from kwhere.web.static_files import Assets
 
 HINT = Hint("RAPL is root-only", "One command opens it.", "sudo chmod a+r /sys/x", "sudo chmod go-r /sys/x")
 UGLY = "/units/local/process/" + quote("erin:a%2Fb c%25", safe="")
@@ -192,11 +200,6 @@ def test_a_fault_below_is_a_page_without_its_inside(error: Exception, status: in
 
 
 def test_everything_modelled_is_said_in_one_sentence() -> None:
-    from dataclasses import replace
-
-    from kwhere.core.terms import Component, Method
-    from kwhere.database.records import ComponentMethod
-
     class Modelled(FakeAccount):
         def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
             modelled = (ComponentMethod(Component.CPU, Method.MODELLED, "model"),)
@@ -295,3 +298,53 @@ def test_a_store_that_does_not_answer_leaves_the_rest_of_the_page() -> None:
         text = _client(series=Silent()).get(path).text
         assert "connection refused" in text
         assert "cfd-wing-polar" in text
+
+
+def test_figures_of_a_site_without_a_node_say_since_when_they_stand() -> None:
+    class Silent(FakeAccount):
+        def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
+            return replace(super().overview(top, cluster), power_uw=None, nodes_by_state={NodeState.LOST: 2})
+
+    text = _client(Silent()).get("/").text
+
+    assert "No node is up." in text
+    assert "Waiting for the first slot" not in text
+    assert "0/2" in text
+
+
+def test_several_clusters_can_be_told_apart() -> None:
+    class Two(FakeAccount):
+        def clusters(self) -> Sequence[ClusterRecord]:
+            return [replace(record, cluster=name) for record in super().clusters() for name in ("north", "south")]
+
+    client = _client(Two())
+
+    assert 'href="/?cluster=south&amp;span=24h"' in client.get("/?span=24h").text
+    assert "all clusters" in client.get("/units").text
+    assert 'href="/nodes?cluster=south"' in client.get("/nodes").text
+
+
+def test_a_list_can_be_narrowed_to_any_span() -> None:
+    text = _client().get("/units?from=2026-11-29T10:00&to=2026-11-29T12:00").text
+
+    assert "2026-11-29T10:00 – 2026-11-29T12:00" in text
+    assert "from=2026-11-29T09%3A00%3A00%2B00%3A00" in text
+
+
+def test_nothing_runs_is_not_nothing_booked() -> None:
+    ended = tuple(record for record in FakeAccount().records if record.ended_at)
+
+    text = _client(FakeAccount(records=ended)).get("/units?sort=-power_watts").text
+
+    assert "No unit runs now." in text
+
+
+def test_without_built_assets_a_page_says_how_to_build_them(tmp_path: Path) -> None:
+    sources = _sources()
+    pages = Pages(sources, WebSettings(), Assets(tmp_path), build_environment())
+    request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
+
+    text = bytes(overview_page(pages, request).body).decode()
+
+    assert "npm run build" in text
+    assert "cfd-wing-polar" in text
