@@ -184,3 +184,29 @@ def test_health_says_what_waits(site: Site) -> None:
     assert before.oldest_touched_hour_at == T0
     assert site.reader.health().oldest_touched_hour_at is None
     assert (before.stopped_journals, before.lost_records, before.nodes_by_state) == (0, 0, {NodeState.UP: 1})
+
+
+def test_a_retired_node_that_reports_again_is_back(site: Site) -> None:
+    journal = worked_case(HandJournal())
+    site.take(journal)
+    retire(site.engine, "c1", "n1", site.clock.now_ns, by="test")
+    worked_case(journal)
+
+    site.take(journal)
+
+    assert site.reader.node("n1").state is NodeState.UP
+
+
+def test_units_that_lived_in_a_hole_say_so(site: Site) -> None:
+    journal = HandJournal()
+    journal.append([unit(key("ended"), figures(1, 0)), unit(key("through"), figures(1, 0))])
+    journal.append([unit(key("through"), figures(1, 0))])
+    site.take(journal)
+    journal.append([unit(key("through"), figures(1, 0))])
+    journal.append([unit(key("through"), figures(1, 0)), unit(key("late", start_s=1_764_000_180), figures(1, 0))])
+    journal.prune(journal.epochs[0], 4)
+
+    site.take(journal)
+
+    quality = {item.unit: item.quality for item in site.reader.units(UnitQuery()).items}
+    assert quality == {"ended": frozenset(), "through": frozenset({Flag.LOST}), "late": frozenset()}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, case, select, update
 
 from kwhere.database import bulk, lives, schema
 from kwhere.database.bulk import Merge
@@ -161,6 +161,8 @@ def _describe_node(connection: Connection, node_id: int, sums: PageSums, newest:
             newest_end_ns=newest.end_ns,
             newest_slot_ns=newest.end_ns - newest.start_ns,
             methods=newest.methods,
+            # Who reports after it was retired is back.
+            retired_ns=case((nodes.c.retired_ns >= newest.end_ns, nodes.c.retired_ns), else_=None),
             **balance,
         )
     )

@@ -2,14 +2,14 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import FromClause, select
 
-from kwhere.core.terms import Component, Method
+from kwhere.core.terms import Component, Flag, Method
 from kwhere.database import schema
-from kwhere.database.flags import from_bits
+from kwhere.database.flags import from_bits, to_bits
 from kwhere.database.grid import from_ns
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
 from kwhere.database.reading.site import Moment, reporting_sources
@@ -18,6 +18,9 @@ from kwhere.database.schema import PEAK_COLUMN, SUM_COLUMNS
 
 _units, _totals = schema.units.c, schema.unit_totals.c
 _CHUNK = 500
+_LOST = to_bits([Flag.LOST])
+Holes = Mapping[int, Sequence[tuple[int, int]]]
+"""By node: spans of which slots were lost."""
 UNIT_COLUMNS = (
     _units.id,
     schema.clusters.c.name.label("cluster"),
@@ -51,7 +54,25 @@ def records_of(moment: Moment, rows: Sequence[Row]) -> list[UnitRecord]:
     """Return the records of rows of `UNIT_COLUMNS`, in order."""
     ids = [row["id"] for row in rows]
     runs, emissions = _runs(moment, ids), _emissions(moment, ids)
-    return [_record(moment, row, runs[row["id"]], emissions[row["id"]]) for row in rows]
+    holes = _holes(moment, {run["node_id"] for found in runs.values() for run in found})
+    return [_record(moment, row, runs[row["id"]], emissions[row["id"]], holes) for row in rows]
+
+
+def _holes(moment: Moment, node_ids: Collection[int]) -> Holes:
+    """Return what was lost of nodes, as spans in UTC ns; where the end is not known it is that of the discovery."""
+    lost = schema.lost.c
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for chunk in _chunks(sorted(node_ids)):
+        for row in moment.connection.execute(select(schema.lost).where(lost.node_id.in_(chunk))):
+            found[row.node_id].append((row.start_ns or 0, row.end_ns or row.recorded_ns))
+    return found
+
+
+def _has_lost(run: Row, holes: Holes) -> bool:
+    """Return whether the run lived while slots of its node were lost."""
+    end_ns = run["ended_ns"] or run["newest_end_ns"]
+    # A run that ends where the hole begins may have gone on within it.
+    return any(run["started_ns"] < end and end_ns >= start for start, end in holes.get(run["node_id"], ()))
 
 
 def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
@@ -63,6 +84,7 @@ def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
     query = (
         select(
             unit_runs.unit_id,
+            unit_runs.node_id,
             nodes.name.label("node"),
             unit_runs.run,
             unit_runs.methods,
@@ -130,12 +152,14 @@ class _Sums:
         return None if user is None and system is None else (user or 0) + (system or 0)
 
 
-def _record(moment: Moment, row: Row, runs: Sequence[Row], emissions: Sequence[UnitEmissions]) -> UnitRecord:
+def _record(
+    moment: Moment, row: Row, runs: Sequence[Row], emissions: Sequence[UnitEmissions], holes: Holes
+) -> UnitRecord:
     sums = _Sums.of(runs)
     figures, energy = sums.figures, energies(sums.figures)
     flags = 0
     for run in runs:
-        flags |= run["flags"]
+        flags |= run["flags"] | (_LOST if _has_lost(run, holes) else 0)
     known = _methods(runs)
     ended_ns = row["ended_ns"]
     newest_ns = max((run["newest_end_ns"] for run in runs), default=row["started_ns"])
