@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from kwhere.core.clock import Clock
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.unit import UnitKey
-from kwhere.discovery import kubernetes, libvirt, oar, slurm, systemd
+from kwhere.discovery import libvirt, oar, slurm, systemd
 from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.cgroup_tree import Appeared, CgroupTree, TreeChange
 from kwhere.discovery.classify import Classifier
@@ -28,8 +28,8 @@ _IDLE_NS = 10 * _SECOND_NS
 _PENDING_NS = 5 * _SECOND_NS
 """How long a unit without its native id is held back; its CPU time waits in its counter."""
 _CHECKS_PER_STEP = 25
-_OPAQUE = (slurm.MANAGER, oar.MANAGER, kubernetes.MANAGER, libvirt.MANAGER)
-"""Whatever lies inside units of these managers is theirs: not looked into."""
+_OPAQUE = (slurm.MANAGER, oar.MANAGER, libvirt.MANAGER)
+"""Whatever lies inside units of these managers is theirs: not looked into. A pod may hold a whole SLURM node."""
 
 
 class CgroupUnits:

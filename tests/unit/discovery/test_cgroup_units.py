@@ -232,6 +232,20 @@ def test_case_energy_c4_a_pod_of_kind_lies_in_its_node(tree: FakeCgroups) -> Non
     assert f"{node}/kubelet.slice/kubelet-kubepods.slice" not in _parents(reading)
 
 
+def test_a_slurm_node_in_a_pod_shows_its_jobs(tree: FakeCgroups) -> None:
+    pod = f"/kubepods/burstable/pod{UID}"
+    job = f"{pod}/{HEX}/system.slice/slurmstepd.scope/job_42"
+    tree.put(pod, 9, procs="1\n")
+    tree.put(job, 6, procs="1\n")
+    source = tree.units(live=False)
+
+    reading = _step(tree, source)
+
+    by_unit = {t.key.unit: t for t in reading.started}
+    assert _seconds(reading) == {UID: 9, "42": 6}
+    assert by_unit["42"].outer == by_unit[UID].key
+
+
 def test_services_and_sessions_are_units_on_a_desktop(tree: FakeCgroups) -> None:
     app = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-firefox-1.scope"
     for path in ("/system.slice/nginx.service", "/user.slice/user-1000.slice/session-3.scope", app):
