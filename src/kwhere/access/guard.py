@@ -226,10 +226,12 @@ async def _refuse(send: Send, request: _Request, refusal: _Refusal) -> None:
 
 
 def _page(refusal: _Refusal) -> str:
+    # A browser that followed the printed address out of another page holds back the Strict cookie once.
+    again = '<p><a href="/">Try again</a>, if you have just come by that address.</p>' if refusal.status == 401 else ""
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{escape(refusal.title)} · kwhere</title><link rel=stylesheet href=/static/style.css>"
-        f"<main class=page><h1>{escape(refusal.title)}</h1><p class=prose>{escape(refusal.detail)}.</p></main>"
+        f"<main class=page><h1>{escape(refusal.title)}</h1><p class=prose>{escape(refusal.detail)}.</p>{again}</main>"
     )
 
 
