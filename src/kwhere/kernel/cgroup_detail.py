@@ -85,16 +85,20 @@ class DetailFiles:
         self._files = None
 
     def _open(self) -> list[tuple[KeptFile, Take]]:
-        found = []
+        found: dict[Take, KeptFile] = {}
         for source in _SOURCES:
             hierarchy = _hierarchy_of(self._layout, source)
             if hierarchy is None:
                 continue
             try:
-                found.append((self._fs.keep(hierarchy.file(self._path, source.name)), source.take))
+                kept = self._fs.keep(hierarchy.file(self._path, source.name))
             except (Unavailable, SourceError):
                 continue
-        return found
+            plain = found.pop(source.take, None)  # the recursive file says it better
+            if plain is not None:
+                plain.close()
+            found[source.take] = kept
+        return [(kept, take) for take, kept in found.items()]
 
 
 def _hierarchy_of(layout: CgroupLayout, source: _Source) -> Hierarchy | None:
