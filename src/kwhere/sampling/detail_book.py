@@ -28,6 +28,8 @@ class _Mark:
     """Where a unit's readings stood."""
 
     counters: dict[str, int] = field(default_factory=dict)
+    values: tuple[int | None, ...] = ()
+    """The same in the order of COUNTERS, to see at a glance that nothing moved."""
     memory_bytes: int | None = None
     time_ns: int = 0
 
@@ -87,13 +89,15 @@ class DetailBook:
         account.detail_total_ns = account.cpu.total_ns if account.cpu is not None else None
         mark = self._marks.get(unit.key)
         if mark is None:
-            mark = self._marks[unit.key] = _Mark(self._restored.pop(unit.key, {}), None, unit.first_seen_ns)
+            mark = self._marks[unit.key] = _Mark(self._restored.pop(unit.key, {}), time_ns=unit.first_seen_ns)
             if unit.outer is not None:
                 self._inside.setdefault(unit.outer, set()).add(unit.key)
-        for name in COUNTERS:
-            value = _value(name, detail, account.cpu)
-            if value is not None:
-                self._count(unit, account.sums, mark, name, value)
+        values = _values(detail, account.cpu)
+        if values != mark.values:
+            for name, value in zip(COUNTERS, values, strict=True):
+                if value is not None:
+                    self._count(unit, account.sums, mark, name, value)
+            mark.values = values
         if detail.memory_current_bytes is not None:
             self._remember(unit, account, mark, detail.memory_current_bytes, now_ns)
         peak = detail.memory_peak_bytes if detail.memory_peak_bytes is not None else detail.memory_current_bytes
@@ -105,8 +109,6 @@ class DetailBook:
 
     def _count(self, unit: TrackedUnit, sums: Sums, mark: _Mark, name: str, value: int) -> None:
         before = mark.counters.get(name, 0 if unit.from_creation else value)
-        if value == before and name in mark.counters and (unit.key, name) not in self._carries:
-            return
         delta = nonnegative_delta(before, value)
         mark.counters[name] = value
         if unit.outer is not None:
@@ -128,11 +130,17 @@ class DetailBook:
         mark.memory_bytes = own
 
 
-def _value(name: str, detail: UnitDetail, cpu: CpuReading | None) -> int | None:
-    """Return a cumulative reading; user and system time from the step's reading where that has them."""
-    if name == "cpu_user_ns" and cpu is not None and cpu.user_ns is not None:
-        return cpu.user_ns
-    if name == "cpu_system_ns" and cpu is not None and cpu.system_ns is not None:
-        return cpu.system_ns
-    found: int | None = getattr(detail, name)
-    return found
+def _values(detail: UnitDetail, cpu: CpuReading | None) -> tuple[int | None, ...]:
+    """Return cumulative readings in the order of COUNTERS; user and system time from the step where that has them."""
+    user_ns, system_ns = detail.cpu_user_ns, detail.cpu_system_ns
+    if cpu is not None and cpu.user_ns is not None and cpu.system_ns is not None:
+        user_ns, system_ns = cpu.user_ns, cpu.system_ns
+    return (
+        detail.io_read_bytes,
+        detail.io_write_bytes,
+        detail.io_read_operations,
+        detail.io_write_operations,
+        detail.throttled_ns,
+        user_ns,
+        system_ns,
+    )
