@@ -12,13 +12,14 @@ from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.cgroup_tree import Appeared, CgroupTree, TreeChange
 from kwhere.discovery.classify import Classifier
 from kwhere.discovery.fact_finder import FactFinder
-from kwhere.discovery.folding import Ownership
+from kwhere.discovery.facts import Facts
+from kwhere.discovery.folding import FOLDED, Ownership
 from kwhere.discovery.members import LiveUnit, Member
 from kwhere.discovery.parents import Parents
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.discovery.unit_book import Sighting, UnitBook, ancestors
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit, UnitDetail
-from kwhere.kernel.cgroups import CgroupLayout, is_populated
+from kwhere.kernel.cgroups import CgroupLayout, Hierarchy, is_populated
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.topology import online_cpus
 
@@ -59,10 +60,7 @@ class CgroupUnits:
     def step(self, now_ns: int) -> StepReading:
         """Take in events, read every unit, then the directories above them."""
         changes = self._changes(now_ns)
-        for change in changes:
-            match = self._ownership.owner(change.path) if isinstance(change, Appeared) else None
-            if match is not None:
-                self._ownership.notice(match)
+        self._notice_rulers(changes, now_ns)
         for change in changes:
             self._apply(change, now_ns)
         self._resolve_pending(now_ns)
@@ -114,6 +112,35 @@ class CgroupUnits:
         self._scanned_before_ns, self._scanned_ns = self._scanned_ns, now_ns
         return changes
 
+    def _notice_rulers(self, changes: list[TreeChange], now_ns: int) -> None:
+        """Fold services and sessions, those followed already too, once a resource manager shows."""
+        folded = self._ownership.folds
+        for change in changes:
+            match = self._ownership.owner(change.path) if isinstance(change, Appeared) else None
+            if match is not None:
+                self._ownership.notice(match)
+        if self._ownership.folds == folded:
+            return
+        tops: dict[str, Hierarchy] = {}
+        for live in [live for live in self._book.units.values() if live.match.manager in FOLDED]:
+            for member in self._book.set_aside(live):
+                owner = self._ownership.owner(member.path)
+                if owner is not None:
+                    tops.setdefault(owner.top, member.hierarchy)
+        for top, hierarchy in tops.items():
+            self._see_again(top, hierarchy, now_ns)
+
+    def _see_again(self, path: str, hierarchy: Hierarchy, now_ns: int) -> None:
+        """Take a directory that stands for a unit's that is met there from now on, with its present reading."""
+        match = self._ownership.owner(path)
+        if match is None or match.is_system or not match.is_top or self._is_known(path):
+            return
+        try:
+            inode = self._fs.inode(hierarchy.directory(path))
+        except (Unavailable, SourceError):
+            return
+        self._see(Sighting(hierarchy, inode, match, False, False, None, now_ns), now_ns)
+
     def _apply(self, change: TreeChange, now_ns: int) -> None:
         path = change.path
         if not isinstance(change, Appeared):
@@ -143,11 +170,11 @@ class CgroupUnits:
         if unknown and not self._fs.is_recorded:
             self._pending[match.top] = sighting
             return
-        self._open(sighting, now_ns)
+        self._open(sighting, facts, now_ns)
 
-    def _open(self, sighting: Sighting, now_ns: int) -> None:
+    def _open(self, sighting: Sighting, facts: Facts, now_ns: int) -> None:
         begun = len(self._book.started)
-        live = self._book.open(sighting, self._book.facts(sighting), now_ns)
+        live = self._book.open(sighting, facts, now_ns)
         if len(self._book.started) > begun:
             self._to_check.append(live.tracked.key)
             heappush(self._facts_due, (live.facts_due_ns, live.tracked.key))
@@ -160,8 +187,11 @@ class CgroupUnits:
         self._empty.pop(path, None)
         pending = self._pending.pop(path, None)
         if pending is not None:
-            self._open(pending, now_ns)
+            self._open(pending, self._book.facts(pending), now_ns)
         self._book.close_directory(path, change.hierarchy, change.time_ns)
+        for other in self._layout.cpu:
+            if other != change.hierarchy:  # it may live on there: a hybrid host has two
+                self._see_again(path, other, now_ns)
         if self._parents.follows(path) and not self._fs.exists(change.hierarchy.directory(path)):
             self._parents.drop(path)
 
@@ -170,7 +200,7 @@ class CgroupUnits:
             facts = self._book.facts(sighting)
             if facts.native_id is not None or now_ns - sighting.seen_ns >= _PENDING_NS:
                 del self._pending[path]
-                self._open(sighting, now_ns)
+                self._open(sighting, facts, now_ns)
 
     def _read_units(self, now_ns: int) -> dict[UnitKey, CpuReading]:
         cpu: dict[UnitKey, CpuReading] = {}
@@ -277,7 +307,7 @@ class CgroupUnits:
         for path in list(self._empty)[:_CHECKS_PER_STEP]:
             sighting = self._empty.pop(path)
             if is_populated(self._fs, sighting.hierarchy, path):
-                self._open(sighting, now_ns)
+                self._open(sighting, self._book.facts(sighting), now_ns)
             else:
                 self._empty[path] = sighting  # to the end of the row
 

@@ -7,7 +7,7 @@ from kwhere.discovery import kubernetes, libvirt, oar, slurm, systemd
 from kwhere.discovery.classify import Classifier
 from kwhere.discovery.match import Match, segments_of
 
-_FOLDED = (systemd.MANAGER, systemd.SESSION)
+FOLDED = (systemd.MANAGER, systemd.SESSION)
 _SLICES = ("system.slice", "user.slice")
 _RULERS = (slurm.MANAGER, oar.MANAGER, kubernetes.MANAGER, libvirt.MANAGER)
 _RULING_DAEMON = re.compile(r"(?:(?:.+_)?slurmd|kubelet|libvirtd|virtqemud|oar-node)(?:@.+)?\.service")
@@ -30,7 +30,7 @@ class Ownership:
     def owner(self, path: str) -> Match | None:
         """Return who owns the directory; a unit of a manager that is not shown belongs to what lies around it."""
         match = self._classifier.path(path)
-        if match is not None and match.manager in _FOLDED:
+        if match is not None and match.manager in FOLDED:
             return self._folded(path, match.top) if self.folds else self._shown(match)
         if match is None:
             top = segments_of(path)[:1]

@@ -192,3 +192,59 @@ def test_directories_of_any_name_do_no_harm(tree: FakeCgroups) -> None:
     assert tracked.info.name == "x\ufffd.service"
     assert all(name.encode() for name in source.saved())
     source.close()
+
+
+def test_services_fold_when_a_resource_manager_comes_later(tree: FakeCgroups) -> None:
+    tree.put("/system.slice", 4, procs="1\n")
+    tree.put("/system.slice/nginx.service", 3, procs="1\n")
+    tree.put("/user.slice/user-1.slice/session-1.scope", 1, procs="1\n")
+    tree.put("/user.slice", 1, procs="1\n")
+    source = tree.units()
+    assert {t.key.unit for t in _step(tree, source).started} == {"nginx.service", "1"}
+    tree.put("/system.slice/kubelet.service", 0, procs="1\n")
+
+    reading = _step(tree, source)
+
+    assert {t.key.unit for t in reading.ended} == {"nginx.service", "1"}
+    assert [(t.key.unit, t.from_creation) for t in reading.started] == [("services", False)]
+    assert {key.unit: found.total_ns / 1e9 for key, found in reading.cpu.items()} == {"services": 5}
+    tree.put("/system.slice/new.service", 1, procs="1\n")
+    assert _step(tree, source).started == []
+    source.close()
+
+
+def test_a_unit_lives_on_in_the_other_hierarchy(tmp_path: Path) -> None:
+    tree = FakeCgroups(tmp_path, hybrid=True)
+    for hierarchy, seconds in (("cpuacct", 3), ("unified", 5)):
+        tree.put("/oar/alice_1", seconds, hierarchy=hierarchy, procs="1\n")
+    source = tree.units()
+    (first,) = _step(tree, source).started
+    tree.remove("/oar/alice_1", hierarchy="cpuacct")
+
+    reading = _step(tree, source)
+
+    assert [t.key.unit for t in reading.ended] == ["1"]
+    (again,) = reading.started
+    assert not again.from_creation
+    assert reading.cpu[again.key].total_ns == 5_000_000_000
+    assert first.key.unit == again.key.unit
+    tree.remove("/oar/alice_1", hierarchy="unified")
+    assert [t.key for t in _step(tree, source).ended] == [again.key]
+    source.close()
+
+
+def test_both_hierarchies_going_at_once_is_one_end(tmp_path: Path) -> None:
+    tree = FakeCgroups(tmp_path, hybrid=True)
+    for hierarchy in ("cpuacct", "unified"):
+        tree.put("/oar/alice_1", 3, hierarchy=hierarchy, procs="1\n")
+    source = tree.units()
+    _step(tree, source)
+    for hierarchy in ("cpuacct", "unified"):
+        tree.remove("/oar/alice_1", hierarchy=hierarchy)
+
+    reading = _step(tree, source)
+
+    assert len(reading.ended) == 1
+    assert reading.started == []
+    assert source.live() == {}
+    source.close()
