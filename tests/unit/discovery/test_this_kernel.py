@@ -132,7 +132,7 @@ def test_a_unit_of_a_moment_is_told_and_its_time_stays_in_the_parent(
 
 def test_thousand_short_processes_cost_what_the_kernel_says(tree: RealTree, step: Callable[[], StepReading]) -> None:
     step()
-    directory = tree.make(f"/docker/{_container(1)}")
+    directory = tree.make(f"/test-{ID}/docker/{_container(1)}")
     (started,) = _of(step().started, _container(1))
     tree.run(directory, "for ((n = 0; n < 300; n++)); do (:); done")
 
@@ -146,11 +146,11 @@ def test_thousand_short_processes_cost_what_the_kernel_says(tree: RealTree, step
 
 
 def test_a_removed_cgroup_ends_its_unit(tree: RealTree, source: CgroupUnits, step: Callable[[], StepReading]) -> None:
-    directory = tree.make(f"/docker/{_container(2)}")
+    directory = tree.make(f"/test-{ID}/docker/{_container(2)}")
     tree.run(directory)
     step()  # it stood empty before we came: no unit
     assert _of(source.live().values(), _container(2)) == []
-    other = tree.make(f"/docker/{_container(3)}")
+    other = tree.make(f"/test-{ID}/docker/{_container(3)}")
     (tracked,) = _of(step().started, _container(3))
     source.detail(tracked.key)
     tree.remove(other)
@@ -166,7 +166,7 @@ def test_a_removed_cgroup_ends_its_unit(tree: RealTree, source: CgroupUnits, ste
 def test_case_ceems_380_a_real_empty_cgroup_is_no_unit_until_somebody_lives_in_it(
     tree: RealTree, step: Callable[[], StepReading]
 ) -> None:
-    directory = tree.make(f"/docker/{_container(4)}/deeper")
+    directory = tree.make(f"/test-{ID}/docker/{_container(4)}/deeper")
     assert _of(step().started, _container(4)) == []
 
     with subprocess.Popen(
