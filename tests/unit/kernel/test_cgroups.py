@@ -1,6 +1,7 @@
 """Layouts, CPU time and full readings, of built trees and of this kernel."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -295,11 +296,12 @@ def real_cgroup() -> Iterator[tuple[HostFS, str]]:
     host = HostFS()
     try:
         layout = detect_layout(host)
-        directory = host.path(f"{layout.cpu[0].prefix}/kernel-test")
+        name = f"/kernel-test-{os.getpid()}"
+        directory = host.path(layout.cpu[0].directory(name))
         directory.mkdir()
     except (Unavailable, OSError) as error:
         pytest.skip(f"no writable cgroup tree: {error}")
-    yield host, "/kernel-test"
+    yield host, name
     if directory.exists():
         directory.rmdir()
 
