@@ -18,6 +18,8 @@ from kwhere.discovery.unit_source import StepReading, TrackedUnit
 from kwhere.kernel.cgroups import CgroupVersion, Hierarchy, detect_layout
 from kwhere.kernel.hostfs import HostFS
 
+pytestmark = pytest.mark.service("cgroups")
+
 BURN = "for ((i = 0; i < 40000; i++)); do :; done"
 ID = f"{os.getpid()}"
 

@@ -306,6 +306,7 @@ def real_cgroup() -> Iterator[tuple[HostFS, str]]:
         directory.rmdir()
 
 
+@pytest.mark.service("cgroups")
 def test_a_real_cgroup_reads_zero_and_then_is_gone(real_cgroup: tuple[HostFS, str]) -> None:
     host, path = real_cgroup
     layout = detect_layout(host)
