@@ -1,4 +1,4 @@
-"""CPU and memory of a whole agent at one step per second with 100 units; one JSON line each. Root, a minute long."""
+"""CPU and memory of a whole agent, a step per second, 100 units, scraped; one JSON line each. Root, a minute."""
 
 import json
 import os
@@ -7,24 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from step import units
 
-PROGRAM = """
-import signal, sys, threading
-from pathlib import Path
-from kwhere.apps.agent import build_agent
-from kwhere.apps.agent_settings import AgentConfig
-
-built = build_agent(AgentConfig.model_validate({"units": {"processes": sys.argv[2]}}), Path(sys.argv[1]))
-over = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: over.set())
-built.agent.start()
-print("runs", flush=True)
-over.wait()
-built.agent.stop()
-"""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -41,27 +28,43 @@ def resident_mebibytes(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
+def url_of(process: "subprocess.Popen[str]") -> str:
+    """Return where the agent answers, as its log says."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if '"urls"' in line:
+            return str(json.loads(line)["urls"][0])
+    raise RuntimeError("the agent ended before it answered")
+
+
 def main(count: int = 100, seconds: int = 65, processes: str = "off") -> None:
-    """Measure and print."""
+    """Measure and print; the agent is scraped every 15 s."""
     with units(count), tempfile.TemporaryDirectory() as state:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, state, processes],
-            stdout=subprocess.PIPE,
-            text=True,
-            stderr=subprocess.DEVNULL,
-        )
-        assert process.stdout is not None
-        while "runs" not in process.stdout.readline():
-            pass
+        (Path(state) / "kwhere.yaml").write_text(f"units: {{processes: {processes}}}\n")
+        arguments = [
+            "agent",
+            "--state",
+            state,
+            "--config.file",
+            f"{state}/kwhere.yaml",
+            "--web.listen-address",
+            "127.0.0.1:0",
+        ]
+        process = subprocess.Popen([sys.executable, "-m", "kwhere", *arguments], stderr=subprocess.PIPE, text=True)
+        url = url_of(process)
         time.sleep(3)
         began, cpu = time.monotonic(), cpu_seconds(process.pid)
-        time.sleep(seconds)
+        while time.monotonic() - began < seconds:
+            with urllib.request.urlopen(f"{url}metrics") as page:
+                size = len(page.read())
+            time.sleep(15)
         share = (cpu_seconds(process.pid) - cpu) / (time.monotonic() - began)
         resident = resident_mebibytes(process.pid)
         process.send_signal(signal.SIGTERM)
         process.communicate()
-        print(json.dumps({"figure": "agent_cpu", "percent_of_core": round(100 * share, 2), "goal": 1, "units": count}))
-        print(json.dumps({"figure": "agent_rss", "mebibytes": round(resident, 1), "goal": 64, "units": count}))
+        more = {"units": count, "page_bytes": size}
+        print(json.dumps({"figure": "agent_cpu", "percent_of_core": round(100 * share, 2), "goal": 1, **more}))
+        print(json.dumps({"figure": "agent_rss", "mebibytes": round(resident, 1), "goal": 64, **more}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "lxc", "run", "systemd", "session", "process")
 
@@ -92,3 +92,9 @@ class UnitsSettings(BaseModel):
         default=(Path("/var/lib/containers/storage"),),
         description="Storage roots of Podman, read for container names.",
     )
+
+    @field_validator("processes", mode="before")
+    @classmethod
+    def _yaml_switch(cls, value: object) -> object:
+        """Return `on` and `off` as the words they are: YAML reads them as booleans."""
+        return ("on" if value else "off") if isinstance(value, bool) else value
