@@ -99,6 +99,10 @@ class MeterBank:
         self._meters = tuple(meter for meter in self._meters if meter.source != source)
         self.health[source] = SourceHealth(False, reason)
 
+    def rebase(self) -> None:
+        """Let totals begin at 0 from here on."""
+        self.totals_uj = dict.fromkeys(self.totals_uj, 0)
+
     def saved(self) -> Mapping[tuple[str, Domain], DomainState]:
         """Return raw counters of every domain, for the journal."""
         found = {place: track.saved() for place, track in self._tracks.items()}

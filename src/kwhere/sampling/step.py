@@ -343,6 +343,7 @@ class Sampler:
             self._gap = False
             self.accounts.rebase()
             self.control.rebase()
+            self._parts.bank.rebase()
         else:
             self.slots += 1
         self.accounts.retire(now.boottime_ns - self._timing.ended_ns)

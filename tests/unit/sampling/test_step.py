@@ -261,6 +261,7 @@ def test_a_restart_books_the_missing_interval_and_starts_totals_at_zero(case: st
     }
     assert entry_of(slot, job).figures.cpu_user_ns == 20 * SECOND
     assert totals(world).node_uj == {Component.CPU: 0}
+    assert totals(world).meters_uj == {("powercap", CPU0): 0}
     assert energy_uj(world, job) == (0, 0)
 
 
