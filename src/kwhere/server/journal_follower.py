@@ -93,12 +93,11 @@ class Follower:
 
     def _begin(self, page: ColumnPage) -> CursorRow:
         header, lines = page.header, page.lines
-        first = lines[0].slot.seq if lines else (header.oldest or 1)
         row = CursorRow(
             epoch=header.epoch,
             node_id=self.node_id,
             journal=header.epoch,
-            seq=first - 1,
+            seq=(header.oldest or 1) - 1,  # whichever slots this page has
             digest=None,
             finished=False,
             target=self.target.key,
