@@ -80,9 +80,9 @@ class MeterBank:
         """Return the source that speaks for a kind of domain; it is chosen once and kept."""
         return self._chosen.get(kind)
 
-    def methods(self) -> Mapping[str, Method]:
-        """Return each meter's method by source."""
-        return {meter.source: meter.method for meter in self._meters}
+    def has(self, source: str, domain: Domain) -> bool:
+        """Return whether a meter of that name measures that domain here."""
+        return any(meter.source == source and domain in meter.domains for meter in self._meters)
 
     def count_gap(self, source: str, cause: str, duration_ns: int) -> None:
         """Note an interval in which `source` added nothing."""

@@ -37,11 +37,18 @@ def build_totals(sampler: Sampler, counts: StepCounts) -> Totals:
         methods=dict(sampler.control.sources()),
         idle=idle_in_force(sampler),
         carry_uj=energy.platform.carry_uj if energy.platform is not None and not energy.platform.off else None,
-        residual_uj=sampler.residual_uj,
+        residual_uj=residual_uj(sampler),
         system_cpu_ns=sampler.accounts.system.sums.cpu_ns,
         counts=counts,
         slots=sampler.slots,
     )
+
+
+def residual_uj(sampler: Sampler) -> int:
+    """Return what meters said beyond, or short of, what was booked: of closed slots and of everything so far; 0."""
+    booked = sampler.accounts.energy_uj()
+    open_uj = sum(abs(energy_uj - booked[component]) for component, energy_uj in sampler.control.totals_uj().items())
+    return max(open_uj, sampler.residual_uj)
 
 
 def idle_in_force(sampler: Sampler) -> tuple[IdleBaselineNow, ...]:

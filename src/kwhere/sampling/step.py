@@ -119,7 +119,8 @@ class Sampler:
         """
         parts = self._parts
         for place, learned in state.baselines.items():
-            parts.energy.baseline(*place).restore(learned)
+            if parts.bank.has(*place):
+                parts.energy.baseline(*place).restore(learned)
         now = self._now()
         if state.boot_id != parts.boot_id or state.monotonic_ns > now.monotonic_ns:
             return False
@@ -171,8 +172,8 @@ class Sampler:
             self._read_details(readings, live, now)
             self._end(readings, now)
             self._last = now
-            result = self._close_if_due(now)
             self._parts.board.moved()
+        result = self._close_if_due(now)  # without the lock: no reader waits for the journal's disk
         return StepResult(result.slot, result.journal_error, result.unbalanced_uj, errors)
 
     def finish(self) -> StepResult:
@@ -332,9 +333,11 @@ class Sampler:
         except JournalError as error:
             self._retry_due_ns = now.monotonic_ns + self._timing.retry_ns
             return StepResult(journal_error=error, unbalanced_uj=unbalanced)
-        self.residual_uj += sum(abs(rest) for rest in unbalanced.values())
-        self.unbalanced_slots += bool(unbalanced)
-        self._start_next(slot, next_start_ns, now)
+        with self._parts.board.lock:
+            self.residual_uj += sum(abs(rest) for rest in unbalanced.values())
+            self.unbalanced_slots += bool(unbalanced)
+            self._start_next(slot, next_start_ns, now)
+            self._parts.board.moved()
         return StepResult(slot=slot, unbalanced_uj=unbalanced)
 
     def _start_next(self, slot: Slot, start_utc_ns: int, now: _Moment) -> None:

@@ -247,3 +247,24 @@ def test_learned_idle_power_comes_in_force_with_the_next_slot_and_survives_a_reb
     assert not world.sampler.restore(SavedState.from_json(state))
     world.step()
     assert totals(world).idle[0].power_uw == 17 * WATT
+
+
+def test_a_source_that_is_no_more_does_not_hinder_a_restart() -> None:
+    rapl = HandMeter(counters={CPU0: 0, DRAM0: 0})
+    world = make_world(idle_watts={CPU0: 10}, meters=[rapl])
+    world.step()
+    rapl.add(CPU0, 30 * WATT)
+    rapl.add(DRAM0, 3 * WATT)
+    world.step()
+    finish(world)
+
+    state = world.sink.last_state()
+    assert state is not None
+    world.meters = [HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)]
+    world.sampler = world.new_sampler()
+    assert world.sampler.restore(SavedState.from_json(state))
+    world.step()
+    world.meters[0].add(CPU0, 5 * WATT)
+    world.step()
+
+    assert totals(world).node_uj == {Component.CPU: 5 * WATT}

@@ -580,3 +580,20 @@ def test_an_ended_unit_stays_in_sight_for_five_minutes() -> None:
         world.step(10 * SECOND)
 
     assert totals(world).units == ()
+
+
+def test_energy_that_nobody_was_given_shows_as_residual() -> None:
+    world = make_world(idle_watts={CPU0: 10}, slot_seconds=1000)
+    world.step()
+    world.meters[0].add(CPU0, 10 * WATT)
+    world.step()
+    assert totals(world).residual_uj == 0
+
+    world.sampler.accounts.unallocated.sums.energy_uj[1] -= 3
+
+    assert totals(world).residual_uj == 3
+    world.clock.advance(SECOND)
+    result = world.sampler.finish()
+    assert result.slot is not None
+    assert result.unbalanced_uj == {Component.CPU: 3}
+    assert (totals(world).residual_uj, world.sampler.unbalanced_slots) == (3, 1)
