@@ -42,6 +42,9 @@ def become(user: str, state_dir: Path) -> None:
     os.initgroups(user, found.pw_gid)
     os.setgid(found.pw_gid)
     os.setuid(found.pw_uid)
+    for part in (os.__file__, __file__):  # modules are loaded as they are needed: the user must be able to
+        if not os.access(part, os.R_OK):
+            raise ConfigError(f"agent.user: {user} may not read {part}: install Python and kwhere outside root's home")
 
 
 def hand_over(directory: Path, uid: int, gid: int) -> None:
