@@ -230,7 +230,7 @@ class CgroupUnits:
         try:
             return member.read(self._fs, per_cpu=self._per_cpu)
         except Unavailable as error:
-            if error.reason == "absent":
+            if error.reason == "absent" and not self._fs.exists(member.hierarchy.directory(member.path)):
                 self._book.close_directory(member.path, member.hierarchy)
             else:
                 live.failures += 1

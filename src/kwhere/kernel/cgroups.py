@@ -15,6 +15,10 @@ from kwhere.kernel.hostfs import HostFS, KeptFile, failure
 from kwhere.kernel.numbers import counter, excerpt
 
 MAX_DEPTH = 24
+_V1_CONTROLLERS = frozenset(
+    {"blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb"}
+    | {"memory", "misc", "net_cls", "net_prio", "perf_event", "pids", "rdma"}
+)
 _PROCS_LIMIT_BYTES = 1 << 22
 
 
@@ -76,11 +80,13 @@ def detect_layout(fs: HostFS, version: CgroupVersion = CgroupVersion.AUTO) -> Cg
     """
     unified = _unified(fs)
     controllers = {} if unified is not None and unified.prefix == "cgroup" else _controllers(fs)
+    if unified is None and not controllers and _has_directories(fs):
+        unified = Hierarchy("cgroup", is_v2=True)  # a copied tree without the files of its root
     if version is CgroupVersion.V1:
         unified = None
     if version is CgroupVersion.V2:
         controllers = {}
-    accounting = controllers.get("cpuacct")
+    accounting = controllers.get("cpuacct", controllers.get("cpu"))
     cpu = tuple(h for h in (accounting, unified) if h is not None)
     if not cpu:
         raise Unavailable("absent", f"{fs.path('cgroup')}: expected a cgroup {version} tree with CPU time, found none")
@@ -146,27 +152,29 @@ def is_populated(fs: HostFS, hierarchy: Hierarchy, path: str) -> bool | None:
 class CpuFile:
     """CPU time of one cgroup through a kept file; user and system time come along only in v2, CPUs only in v1."""
 
-    __slots__ = ("_file", "_is_v2", "_per_cpu", "_place", "hierarchy")
+    __slots__ = ("_file", "_parse", "_per_cpu", "hierarchy")
 
     def __init__(self, fs: HostFS, hierarchy: Hierarchy, path: str, *, per_cpu: bool = False) -> None:
         self.hierarchy = hierarchy
-        self._is_v2 = hierarchy.is_v2
-        self._place = hierarchy.file(path, "cpu.stat" if self._is_v2 else "cpuacct.usage")
-        self._file: KeptFile = fs.keep(self._place)
+        self._parse = parse_cpu_stat if hierarchy.is_v2 else _parse_usage
+        try:
+            self._file: KeptFile = fs.keep(hierarchy.file(path, "cpu.stat" if hierarchy.is_v2 else "cpuacct.usage"))
+        except Unavailable as error:
+            if hierarchy.is_v2 or error.reason != "absent":
+                raise
+            self._parse = _parse_ticks
+            self._file = fs.keep(hierarchy.file(path, "cpuacct.stat"))
         self._per_cpu: KeptFile | None = None
-        if per_cpu and not self._is_v2:
+        if per_cpu and not hierarchy.is_v2:
             with contextlib.suppress(Unavailable, SourceError):
                 self._per_cpu = fs.keep(hierarchy.file(path, "cpuacct.usage_percpu"))
 
     def read(self) -> CpuTime:
         """Return CPU time so far. Raises Unavailable if the cgroup is gone, SourceError for nonsense."""
-        data = self._file.read()
-        if self._is_v2:
-            return parse_cpu_stat(data, self._place)
-        total_ns = parse_number(data, self._place)
+        found = self._parse(self._file.read(), self._file.area_path)
         if self._per_cpu is None:
-            return CpuTime(total_ns)
-        return CpuTime(total_ns, per_cpu_ns=parse_per_cpu(self._per_cpu.read(), self._per_cpu.area_path))
+            return found
+        return CpuTime(found.total_ns, per_cpu_ns=parse_per_cpu(self._per_cpu.read(), self._per_cpu.area_path))
 
     def close(self) -> None:
         """Give back the descriptors."""
@@ -181,6 +189,15 @@ def parse_number(data: bytes, place: str) -> int:
     if not word.isdigit() or len(word) > 20:
         raise SourceError(f"{place}: expected a number, found {excerpt(data.decode(errors='replace'))}")
     return int(word)
+
+
+def _parse_usage(data: bytes, place: str) -> CpuTime:
+    return CpuTime(parse_number(data, place))
+
+
+def _parse_ticks(data: bytes, place: str) -> CpuTime:
+    user_ns, system_ns = parse_cpuacct_stat(data, place)
+    return CpuTime(user_ns + system_ns, user_ns, system_ns)
 
 
 def parse_per_cpu(data: bytes, place: str) -> tuple[int, ...]:
@@ -240,8 +257,15 @@ def _controllers(fs: HostFS) -> dict[str, Hierarchy]:
         return {}
     found: dict[str, Hierarchy] = {}
     for name in sorted(names, key=lambda name: -name.count(",")):  # joined mounts first, their links after
-        if name in ("unified", "systemd") or not fs.path(f"cgroup/{name}").is_dir():
+        if not _V1_CONTROLLERS.issuperset(name.split(",")) or not fs.path(f"cgroup/{name}").is_dir():
             continue
         for controller in name.split(","):
             found.setdefault(controller, Hierarchy(f"cgroup/{name}", is_v2=False))
     return found
+
+
+def _has_directories(fs: HostFS) -> bool:
+    try:
+        return any(entry.is_directory for entry in fs.scan_dir("cgroup"))
+    except (Unavailable, SourceError):
+        return False

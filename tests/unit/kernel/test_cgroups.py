@@ -94,6 +94,14 @@ def test_cpu_time_of_v1_and_v2(tmp_path: Path) -> None:
     assert CpuFile(host, Hierarchy("cgroup/unified", is_v2=True), "/a").read() == CpuTime(5000, 3000, 2000)
 
 
+def test_ticks_serve_where_the_exact_file_is_missing(tmp_path: Path) -> None:
+    host = _host(tmp_path, {"cpuacct/a/cpuacct.stat": "user 30\nsystem 12\n"})
+
+    found = CpuFile(host, Hierarchy("cgroup/cpuacct", is_v2=False), "/a").read()
+
+    assert found == CpuTime(420_000_000, 300_000_000, 120_000_000)
+
+
 def test_cpu_time_by_cpu_where_it_is_asked_for(tmp_path: Path) -> None:
     host = _host(tmp_path, {"cpuacct/a/cpuacct.usage": "9\n", "cpuacct/a/cpuacct.usage_percpu": "4 5 \n"})
     hierarchy = Hierarchy("cgroup/cpuacct", is_v2=False)
