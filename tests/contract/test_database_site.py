@@ -210,3 +210,16 @@ def test_units_that_lived_in_a_hole_say_so(site: Site) -> None:
 
     quality = {item.unit: item.quality for item in site.reader.units(UnitQuery()).items}
     assert quality == {"ended": frozenset(), "through": frozenset({Flag.LOST}), "late": frozenset()}
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_today_is_read_from_hours_where_they_are_summed_up(site: Site, rolled: bool) -> None:
+    journal = worked_case(HandJournal(end_ns=T0_NS + 130 * SECOND_NS, slot_seconds=300), slots=60)
+    site.take(journal)
+    if rolled:
+        site.roll()
+
+    seen = site.reader.overview()
+
+    assert seen.energy_today_uj == 60 * 10_800 * J == journal.control_uj
+    assert seen.completeness_ratio == pytest.approx(1.0)

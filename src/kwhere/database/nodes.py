@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from sqlalchemy import Connection, Engine, select, update
 
 from kwhere.core.errors import NotFound
-from kwhere.database import audit, schema
+from kwhere.database import audit, cursors, schema
 from kwhere.database.engine import writing
 
 _nodes = schema.nodes
@@ -54,15 +54,36 @@ def record_target_failure(engine: Engine, target: str, error: str, now_ns: int) 
 def retire(engine: Engine, cluster: str, node: str, now_ns: int, *, by: str) -> None:
     """Stop expecting a node: completeness counts it up to now. Raises NotFound."""
     with writing(engine).begin() as connection:
-        node_id = connection.execute(
-            select(_nodes.c.id)
-            .join(schema.clusters, schema.clusters.c.id == _nodes.c.cluster_id)
-            .where(schema.clusters.c.name == cluster, _nodes.c.name == node)
-        ).scalar_one_or_none()
-        if node_id is None:
-            raise NotFound(f"node {node} of cluster {cluster}")
+        node_id = _find(connection, cluster, node)
         connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(retired_ns=now_ns))
         audit.record(connection, now_ns, by, "retire node", f"{cluster}/{node}")
+
+
+def resume(engine: Engine, cluster: str, node: str, now_ns: int, *, by: str) -> int:
+    """Read the node's stopped journals again, whose chain is not checked where it broke; return how many. NotFound."""
+    with writing(engine).begin() as connection:
+        held = schema.cursors.c
+        stopped = select(held.epoch, held.stopped).where(
+            held.node_id == _find(connection, cluster, node), held.stopped.is_not(None)
+        )
+        reasons = {row.epoch: row.stopped for row in connection.execute(stopped)}
+        for epoch in reasons:
+            cursors.resume(connection, epoch)
+        if reasons:
+            audit.record(connection, now_ns, by, "resume journal", f"{cluster}/{node}", reasons)
+    return len(reasons)
+
+
+def _find(connection: Connection, cluster: str, node: str) -> int:
+    query = (
+        select(_nodes.c.id)
+        .join(schema.clusters, schema.clusters.c.id == _nodes.c.cluster_id)
+        .where(schema.clusters.c.name == cluster, _nodes.c.name == node)
+    )
+    node_id: int | None = connection.execute(query).scalar_one_or_none()
+    if node_id is None:
+        raise NotFound(f"node {node} of cluster {cluster}: there is none")
+    return node_id
 
 
 def node_of_target(connection: Connection, target: str) -> str | None:

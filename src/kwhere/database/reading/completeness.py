@@ -7,7 +7,7 @@ from sqlalchemy import Double, Table, cast, func, select
 
 from kwhere.core.timespan import Span
 from kwhere.database import schema
-from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
+from kwhere.database.grid import BUCKET_NS, HOUR_NS, from_ns, to_ns
 from kwhere.database.node_states import NodeTimes, state_of
 from kwhere.database.reading.figures import balance_total
 from kwhere.database.reading.site import Moment, left_out_nodes
@@ -21,6 +21,39 @@ class Coverage:
     completeness_ratio: float | None
     measured_ratio: float | None
     accounted_seconds: float
+    energy_uj: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A table of node figures and the part of a span that is read from it, UTC ns."""
+
+    table: Table
+    start_ns: int
+    end_ns: int
+
+
+def pieces(moment: Moment, table: Table, span: Span) -> list[Piece]:
+    """Return what to read for `span`: of 5-minute figures, whole hours that have been summed up are read as such.
+
+    Ten thousand nodes have three million 5-minute rows a day.
+    """
+    start_ns, end_ns = to_ns(span.start), to_ns(span.end)
+    first_ns = moment.grid.hour_start(start_ns + HOUR_NS - 1)
+    last_ns = min(moment.grid.hour_start(moment.now_ns) - HOUR_NS, moment.grid.hour_start(end_ns))
+    if table is not schema.node_5m or last_ns <= first_ns or _waits(moment, first_ns, last_ns):
+        return [Piece(table, start_ns, end_ns)]
+    edges = [Piece(table, start_ns, first_ns), Piece(table, last_ns, end_ns)]
+    return [Piece(schema.node_hour, first_ns, last_ns), *(edge for edge in edges if edge.end_ns > edge.start_ns)]
+
+
+def _waits(moment: Moment, start_ns: int, end_ns: int) -> bool:
+    """Return whether any hour within the span waits to be summed up."""
+    touched = schema.touched.c
+    query = select(touched.node_id).where(
+        touched.width == "hour", touched.start_ns >= start_ns, touched.start_ns < end_ns
+    )
+    return moment.connection.execute(query.limit(1)).first() is not None
 
 
 def coverage(moment: Moment, table: Table, span: Span, node_ids: Collection[int] | None = None) -> dict[int, Coverage]:
@@ -56,21 +89,29 @@ def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] 
     """Return the coverage of all nodes together, or of those of `node_ids`."""
     left_out = left_out_nodes(moment.connection)
     times = {node_id: t for node_id, t in _times(moment, node_ids).items() if node_id not in left_out}
-    figures = table.c
-    query = select(
-        func.sum(cast(figures.accounted_ns, Double)),
-        func.sum(cast(figures.measured_uj, Double)),
-        func.sum(cast(balance_total(table), Double)),
-    ).where(figures.start_ns >= to_ns(span.start), figures.start_ns < to_ns(span.end))
-    if node_ids is not None or left_out:
-        query = query.where(figures.node_id.in_(sorted(times)))
-    accounted, measured, energy = (value or 0.0 for value in moment.connection.execute(query).one())
+    chosen = sorted(times) if node_ids is not None or left_out else None
+    found = [_sums(moment, piece, chosen) for piece in pieces(moment, table, span)]
+    accounted, measured, energy = (sum(values) for values in zip(*found, strict=True))
     expected_ns = sum(_expected(t, span, moment) for t in times.values())
     return Coverage(
         min(1.0, accounted / expected_ns) if expected_ns else None,
         measured / energy if energy else None,
         accounted / 1e9,
+        energy,
     )
+
+
+def _sums(moment: Moment, piece: Piece, node_ids: Collection[int] | None) -> tuple[float, float, float]:
+    figures = piece.table.c
+    query = select(
+        func.sum(cast(figures.accounted_ns, Double)),
+        func.sum(cast(figures.measured_uj, Double)),
+        func.sum(cast(balance_total(piece.table), Double)),
+    ).where(figures.start_ns >= piece.start_ns, figures.start_ns < piece.end_ns)
+    if node_ids is not None:
+        query = query.where(figures.node_id.in_(list(node_ids)))
+    accounted, measured, energy = moment.connection.execute(query).one()
+    return accounted or 0.0, measured or 0.0, energy or 0.0
 
 
 def aligned(span: Span) -> Span:

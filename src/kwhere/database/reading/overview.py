@@ -11,7 +11,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
 from kwhere.database.reading.completeness import aligned, overall
-from kwhere.database.reading.figures import balance_total, methods, shares
+from kwhere.database.reading.figures import methods, shares
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
 from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources
 from kwhere.database.reading.unit_list import list_units
@@ -29,13 +29,13 @@ def overview(moment: Moment, top: int, cluster: str | None = None) -> Overview:
     power = _power(up)
     today = _today(moment)
     ids = [row.id for row in counted]
-    cover = overall(moment, schema.node_5m, aligned(today), ids)
+    cover = overall(moment, schema.node_5m, aligned(today), None if cluster is None else ids)
     return Overview(
         at=from_ns(moment.now_ns),
         power_uw=sum(part.total_uj for part in power.values()) if power else None,
         power_now=power,
         today=today,
-        energy_today_uj=_energy(moment, today, ids),
+        energy_today_uj=int(cover.energy_uj),
         emissions_today_grams=_grams(moment, today, ids),
         measured_ratio=cover.measured_ratio,
         completeness_ratio=cover.completeness_ratio,
@@ -77,13 +77,6 @@ def _methods(rows: Sequence[Any]) -> tuple[ComponentMethod, ...]:
         found.update(dict.fromkeys(methods(row.methods)))
     order: Mapping[Component, int] = {component: at for at, component in enumerate(Component)}
     return tuple(sorted(found, key=lambda item: (order[item.component], item.method, item.source)))
-
-
-def _energy(moment: Moment, today: Span, ids: Sequence[int]) -> int:
-    table = schema.node_5m
-    total = func.sum(balance_total(table))
-    query = select(total).where(table.c.node_id.in_(list(ids)), table.c.start_ns >= to_ns(today.start))
-    return int(moment.connection.execute(query).scalar_one() or 0)
 
 
 def _grams(moment: Moment, today: Span, ids: Sequence[int]) -> float | None:
