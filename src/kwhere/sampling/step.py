@@ -97,6 +97,8 @@ class Sampler:
         self.created_utc_ns = parts.clock.utc_ns()
         self._last: _Moment | None = None
         self._slot: OpenSlot | None = None
+        self._step_ns = 0
+        """Length of the last step."""
         self._slot_due_ns = 0
         self._retry_due_ns = 0
         self._detail_due_ns = 0
@@ -147,7 +149,7 @@ class Sampler:
             self.read_errors += 1
             return StepResult(read_errors=(str(error),))
         last = self._last or now
-        elapsed_ns = max(0, now.monotonic_ns - last.monotonic_ns)
+        elapsed_ns = self._step_ns = max(0, now.monotonic_ns - last.monotonic_ns)
         slept_ns = (now.boottime_ns - now.monotonic_ns) - (last.boottime_ns - last.monotonic_ns)
         readings, errors = self._read_units(now.boottime_ns)
         busy = self._parts.cpu.step(stat)
@@ -310,8 +312,12 @@ class Sampler:
             slot is not None
             and slot.length_ns(now.monotonic_ns) > 0
             and now.monotonic_ns >= self._retry_due_ns
-            and (self._gap or now.monotonic_ns >= self._slot_due_ns or slot.clock_stepped(now.utc_ns, now.monotonic_ns))
+            and (self._gap or self._is_time(now) or slot.clock_stepped(now.utc_ns, now.monotonic_ns))
         )
+
+    def _is_time(self, now: _Moment) -> bool:
+        """Return whether this step is the nearest to the slot's end: steps are never on the nanosecond."""
+        return now.monotonic_ns >= self._slot_due_ns - self._step_ns // 2
 
     def _close_if_due(self, now: _Moment) -> StepResult:
         assert self._slot is not None

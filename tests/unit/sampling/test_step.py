@@ -597,3 +597,12 @@ def test_energy_that_nobody_was_given_shows_as_residual() -> None:
     assert result.slot is not None
     assert result.unbalanced_uj == {Component.CPU: 3}
     assert (totals(world).residual_uj, world.sampler.unbalanced_slots) == (3, 1)
+
+
+def test_slots_end_at_the_step_nearest_to_their_time() -> None:
+    world = make_world(slot_seconds=10)
+    world.step()
+    for jitter_ns in [-700_000, 900_000, -100, 100_000, 0] * 6:
+        world.step(SECOND + jitter_ns)
+
+    assert [round(slot.monotonic_ns / SECOND) for slot in world.sink.slots] == [10, 10, 10]
