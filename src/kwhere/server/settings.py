@@ -12,7 +12,7 @@ CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 class TargetGroup(BaseModel):
     """Agents that are read alike: one cluster, one trust, one set of credentials."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str = Field(pattern=CLUSTER_PATTERN, description="Name of the group, in messages and metrics.")
     cluster: str = Field(pattern=CLUSTER_PATTERN, description="Cluster that its nodes belong to.")
@@ -52,7 +52,7 @@ class TargetGroup(BaseModel):
 class PushGroup(BaseModel):
     """Agents that no server can reach and that send their ledgers themselves: one cluster, one file of tokens."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str = Field(pattern=CLUSTER_PATTERN, description="Name of the group, in messages and metrics.")
     cluster: str = Field(pattern=CLUSTER_PATTERN, description="Cluster that its nodes belong to.")
@@ -67,7 +67,7 @@ class PushGroup(BaseModel):
 class ServerSettings(BaseModel):
     """The server: API, pages, intake."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     listen: str = Field(default="127.0.0.1:9811", description="HOST:PORT of API and pages.")
     pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between two pulls of one agent.")

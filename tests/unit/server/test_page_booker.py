@@ -8,9 +8,10 @@ from sqlalchemy import Engine, func, select
 from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, key, system, unallocated, unit
 
 from kwhere.core.errors import IntakeRefused, WireError
-from kwhere.core.terms import Component, Method
+from kwhere.core.terms import Component, Flag, Method
 from kwhere.database import schema
 from kwhere.database.cursors import find_epoch
+from kwhere.database.flags import to_bits
 from kwhere.database.grid import Grid
 from kwhere.ledger.columns import ColumnPage, decode_column_page
 from kwhere.ledger.rows import Entry
@@ -348,3 +349,22 @@ def test_a_truncated_or_reordered_page_is_refused_whole(engine: Engine, booker: 
     take(booker, journal.page())
 
     assert lifetime_uj(engine) == journal.control_uj
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "tolerance_s", "flagged"), [(3, 2, True), (-3, 2, True), (1, 2, False), (3, 5, False)]
+)
+def test_slots_of_a_node_whose_clock_is_off_are_flagged(
+    engine: Engine, offset_s: int, tolerance_s: float, flagged: bool
+) -> None:
+    journal = HandJournal()
+    worked_case(journal)
+    booker = PageBooker(engine, Grid(ZoneInfo("UTC")), 30.0, tolerance_s)
+
+    booker.book(Received(TARGET, journal.page(), LATER_NS, offset_s * SECOND_NS))
+
+    with engine.connect() as connection:
+        offset_ns = connection.execute(select(schema.nodes.c.clock_offset_ns)).scalar_one()
+        flags = connection.execute(select(schema.slots.c.flags)).scalar_one()
+    assert offset_ns == offset_s * SECOND_NS
+    assert bool(flags & to_bits([Flag.CLOCK])) is flagged
