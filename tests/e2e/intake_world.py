@@ -41,14 +41,27 @@ Reply = tuple[int, dict[str, str], bytes]
 class Agent:
     """A journal in `directory` behind an HTTP face that keeps its port over restarts."""
 
-    def __init__(self, directory: Path, *, node: str = "c1", machine_id: str = "m1", boot_id: str = "b1") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        node: str = "c1",
+        machine_id: str = "m1",
+        boot_id: str = "b1",
+        web_config: Path | None = None,
+    ) -> None:
         self.clock = StandingClock()
         self.appended = 0
         self._directory = directory
         self._identity = replace(IDENTITY, node=node, machine_id=machine_id)
         self._facts = replace(FACTS, node=node, node_names=(), machine_id=machine_id, boot_id=boot_id)
+        self._web_config = web_config
         self._port = 0
         self.start()
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     @property
     def target(self) -> Target:
@@ -59,7 +72,8 @@ class Agent:
         self.journal = Journal.open(self._directory, self._identity, self._facts, settings, self.clock)
         runner = CollectorRunner([], context(self.clock))
         parts = HttpParts(runner, self.journal, lambda: Health(True), self.clock, "0.1.0", TOKEN)
-        self._face = HttpFace(HttpSettings(listen_addresses=(f"127.0.0.1:{self._port}",)), parts)
+        web = HttpSettings(listen_addresses=(f"127.0.0.1:{self._port}",), config_file=self._web_config)
+        self._face = HttpFace(web, parts)
         self._face.start()
         self._port = urlsplit(self._face.urls[0]).port or 0
 
@@ -85,13 +99,21 @@ class Agent:
 class Server:
     """One server process' worth of intake; make another one on the same engine and it is a restart."""
 
-    def __init__(self, engine: Engine, targets: Sequence[Target], *, page_slots: int = 3, workers: int = 4) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        targets: Sequence[Target],
+        *,
+        page_slots: int = 3,
+        workers: int = 4,
+        connect: Callable[[Target], HttpClient] | None = None,
+    ) -> None:
         self.engine = engine
         self.targets = list(targets)
         self.clock = StandingClock(LATER_NS)
         booker = PageBooker(engine, Grid(ZoneInfo("UTC")), 30.0)
         settings = ServerSettings(page_slots=page_slots, workers=workers, pull_seconds=0.01)
-        self.intake = Intake(engine, booker, self.clock, settings, lambda: self.targets, connect)
+        self.intake = Intake(engine, booker, self.clock, settings, lambda: self.targets, connect or with_token)
 
     def pull(self) -> None:
         """Read every target to its end, whether or not it failed before."""
@@ -102,7 +124,7 @@ class Server:
         return self.intake.faults.get(target.key, "")
 
 
-def connect(target: Target) -> HttpClient:
+def with_token(target: Target) -> HttpClient:
     return HttpClient(target.url, token=TOKEN)
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from zoneinfo import ZoneInfo
 
-from tests.e2e.intake_world import LATER_NS, connect
+from tests.e2e.intake_world import LATER_NS, with_token
 
 from kwhere.core.clock import SystemClock
 from kwhere.database.engine import open_engine
@@ -42,7 +42,7 @@ def main(database_url: str, agent_url: str) -> None:
     booker = PageBooker(engine, Grid(ZoneInfo("UTC")), 30.0)
     settings = ServerSettings(page_slots=2, pull_seconds=0.01)
     target = Target("c", agent_url)
-    intake = Intake(engine, booker, clock, settings, lambda: [target], connect)
+    intake = Intake(engine, booker, clock, settings, lambda: [target], with_token)
     chooser = build_chooser(EmissionFactorSettings(), clock)
     work: list[ServerPass] = [FactorPass(engine, site, chooser, clock), RollupPass(engine, site, clock)]
     passes = PassRunner(engine, clock, work, poll_seconds=0.01)

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
@@ -23,11 +24,11 @@ from tests.unit.ledger.slots import MINUTE_NS, START_NS
 
 from kwhere.database import cursors, schema
 from kwhere.database.engine import writing
-from kwhere.database.grid import Grid
 from kwhere.database.reader import Reader
 from kwhere.database.settings import SiteSettings
 from kwhere.ledger.settings import JournalSettings
 from kwhere.server.target import Target
+from kwhere.transport.http import HttpClient
 
 __all__ = ["engine"]
 
@@ -47,7 +48,7 @@ def make_server(engine: Engine) -> Iterator[MakeServer]:
     """Make servers on one database; they hang up with the test."""
     made: list[Server] = []
 
-    def make(targets: Sequence[Target], **settings: int) -> Server:
+    def make(targets: Sequence[Target], **settings: Any) -> Server:
         made.append(Server(engine, targets, **settings))
         return made[-1]
 
@@ -373,28 +374,14 @@ def test_agent_that_does_not_answer_delays_no_other(make_server: MakeServer, eng
 def test_credentials_of_the_wrong_kind_are_told_and_noted(
     make_server: MakeServer, engine: Engine, agent: Agent
 ) -> None:
-    from kwhere.server.intake import Intake
-    from kwhere.server.page_booker import PageBooker
-    from kwhere.server.settings import ServerSettings
-    from kwhere.transport.http import HttpClient
-
     agent.append()
-    server = make_server([agent.target])
-    server.pull()
-    booker = PageBooker(engine, Grid(SiteSettings().tz), 30.0)
-    wrong = Intake(
-        engine,
-        booker,
-        server.clock,
-        ServerSettings(),
-        lambda: [agent.target],
-        lambda target: HttpClient(target.url, token="another-token-of-the-tests"),
-    )
+    make_server([agent.target]).pull()
+    secret = "another-token-of-the-tests"
+    wrong = make_server([agent.target], connect=lambda target: HttpClient(target.url, token=secret))
 
-    wrong.pull_all()
-    wrong.stop()
+    wrong.pull()
 
-    assert "refuses our credentials" in wrong.faults[agent.target.key]
-    assert "another-token" not in wrong.faults[agent.target.key]
+    assert "refuses our credentials" in wrong.fault(agent.target)
+    assert secret not in wrong.fault(agent.target)
     with engine.connect() as connection:
         assert "refuses our credentials" in connection.execute(select(schema.nodes.c.error)).scalar_one()

@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy import Engine
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import KwhereError
+from kwhere.core.errors import KwhereError, NotPermitted, Unavailable
 from kwhere.core.failure_memory import FailureMemory
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database.cursors import CursorMoved
@@ -162,7 +162,7 @@ class Intake:
         except CursorMoved:
             self._went_well(line, Taken())  # another server on this database was faster
         except KwhereError as error:
-            self._failed(line, str(error))
+            self._failed(line, f"{error}{_hint(line.target, error)}")
         except Exception as error:  # noqa: BLE001 - the one runner of a pull: a target's fault stays its own
             self._failed(line, f"{type(error).__name__}: {error}")
         else:
@@ -224,3 +224,11 @@ class Intake:
         self.counts = IntakeCounts(
             old.pulls + pulls, old.failures + failures, old.slots + taken.slots, old.held_back + taken.held_back
         )
+
+
+def _hint(target: Target, error: KwhereError) -> str:
+    """Return what to do about an agent that wants credentials which it is not shown."""
+    wants = isinstance(error, NotPermitted) or (isinstance(error, Unavailable) and error.reason in ("closed", "tls"))
+    if target.may_see_credentials or not wants:
+        return ""
+    return f"; discovery alone named this host, so it is shown no credentials: see `hosts` of group {target.group}"
