@@ -85,7 +85,7 @@ def test_gzip_is_undone() -> None:
         (gzip.compress(b"x" * 10_000_000), "gzip", "at most 1000 bytes"),
         (b"x" * 1001, "identity", "at most 1000 bytes"),
         (b"not gzip at all", "gzip", "expected gzip"),
-        (gzip.compress(b"x" * 500)[:-4], "gzip", "ends early"),
+        (gzip.compress(b"x" * 500, mtime=0)[:-4], "gzip", "ends early"),
         (b"x", "br", "content encoding 'br'"),
     ],
 )
