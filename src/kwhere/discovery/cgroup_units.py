@@ -29,6 +29,8 @@ _IDLE_NS = 10 * _SECOND_NS
 _PENDING_NS = 5 * _SECOND_NS
 """How long a unit without its native id is held back; its CPU time waits in its counter."""
 _CHECKS_PER_STEP = 25
+_LIFELESS = (".mount", ".automount", ".socket", ".swap")
+"""systemd's directories in which nothing runs for long: no parents of units."""
 _OPAQUE = (slurm.MANAGER, oar.MANAGER, libvirt.MANAGER)
 """Whatever lies inside units of these managers is theirs: not looked into. A pod may hold a whole SLURM node."""
 
@@ -148,7 +150,7 @@ class CgroupUnits:
             return
         match = self._ownership.owner(path)
         if match is None:
-            if path.count("/") == 1:
+            if path.count("/") == 1 and not path.endswith(_LIFELESS):
                 self._parents.add(path, change.hierarchy)
         elif match.is_system:
             if match.is_top:

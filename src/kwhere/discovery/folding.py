@@ -10,7 +10,7 @@ from kwhere.discovery.match import Match, segments_of
 FOLDED = (systemd.MANAGER, systemd.SESSION)
 _SLICES = ("system.slice", "user.slice")
 _RULERS = (slurm.MANAGER, oar.MANAGER, kubernetes.MANAGER, libvirt.MANAGER)
-_RULING_DAEMON = re.compile(r"(?:(?:.+_)?slurmd|kubelet|libvirtd|virtqemud|oar-node)(?:@.+)?\.service")
+_RULING_DAEMON = re.compile(r"(?:(?:.+_)?slurmd(?:-.+)?|kubelet|libvirtd|virtqemud|oar-node)(?:@.+)?\.service")
 
 
 class Ownership:

@@ -22,7 +22,7 @@ def find(match: Match, witness: Witness) -> Facts:
     return Facts(
         name=variables.get("OAR_JOB_NAME") or None,
         user=variables.get("OAR_USER") or user,
-        uid=match.uid if match.uid is not None else witness.owner(),
+        uid=match.uid if match.uid is not None else witness.owner() or None,  # root's are OAR's own
         project=variables.get("OAR_PROJECT_NAME") or None,
         labels=tuple((name, value) for name, value in labels.items() if value),
     )

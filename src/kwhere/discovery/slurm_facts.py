@@ -22,7 +22,7 @@ def find(match: Match, witness: Witness) -> Facts:
     job = _raw_id(witness) if is_sluid(match.unit) else match.unit
     environment = next((e for e in witness.environments(_NAMES) if job in (None, e.get("SLURM_JOB_ID"))), {})
     job = job or environment.get("SLURM_JOB_ID")
-    uid = match.uid if match.uid is not None else witness.owner()
+    uid = match.uid if match.uid is not None else _owner(environment, witness)
     labels = {"slurm_partition": environment.get("SLURM_JOB_PARTITION")}
     if is_sluid(match.unit):
         labels["slurm_sluid"] = match.unit
@@ -38,11 +38,14 @@ def find(match: Match, witness: Witness) -> Facts:
     )
 
 
+def _owner(environment: dict[str, str], witness: Witness) -> int | None:
+    """Return the owner of the job's tasks. While only slurmstepd runs, which is root's, it is not known yet."""
+    uid = witness.owner()
+    return None if uid == 0 and environment.get("SLURM_JOB_USER") != "root" else uid
+
+
 def _user(uid: int | None, environment: dict[str, str], witness: Witness) -> str | None:
-    # Only slurmstepd runs yet: root is not the owner, the job's own word has to do.
-    if uid == 0 and environment.get("SLURM_JOB_USER"):
-        return environment["SLURM_JOB_USER"]
-    return None if uid is None else witness.users(uid)
+    return environment.get("SLURM_JOB_USER") if uid is None else witness.users(uid)
 
 
 def _raw_id(witness: Witness) -> str | None:

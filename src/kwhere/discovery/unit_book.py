@@ -17,7 +17,8 @@ from kwhere.kernel.cgroups import Hierarchy, process_ids
 from kwhere.kernel.hostfs import HostFS
 
 _SECOND_NS = 1_000_000_000
-_FACTS_AGAIN_NS = (2 * _SECOND_NS, 10 * _SECOND_NS, 60 * _SECOND_NS)
+_FACTS_AGAIN_NS = (1, _SECOND_NS, 2 * _SECOND_NS, 4 * _SECOND_NS, 10 * _SECOND_NS, 60 * _SECOND_NS)
+"""A unit's directory is made before its first process is in it, and limits and names follow: ask at once again."""
 _FACTS_LATER_NS = 600 * _SECOND_NS
 _OF_SEVERAL_DIRECTORIES = (kubernetes.MANAGER, oar.MANAGER)
 

@@ -89,6 +89,7 @@ case_energy_c10_n1_slurmstepd.scope ; /system.slice/n1_slurmstepd.scope| ; syste
 case_energy_c10_slurmd@n1.service ; /system.slice/slurmd@n1.service| ; system ; slurmd@n1.service
 case_energy_c10_k3s.service ; /system.slice/k3s.service| ; system ; k3s.service
 case_energy_c10_kwhere-agent.service ; /system.slice/kwhere-agent.service| ; system ; kwhere-agent.service
+case_energy_c10_slurmd_by_name ; /system.slice/slurmd-n1.service| ; system ; slurmd-n1.service
 case_energy_c10_slurmd_of_a_node ; /system.slice/node1_slurmd.service| ; system ; node1_slurmd.service
 daemon_in_a_runtime_slice ; /runtime.slice/containerd.service|/x ; system ; containerd.service
 slurmstepd_own_part ; /system.slice/slurmstepd.scope|/system ; system ; slurmstepd.scope

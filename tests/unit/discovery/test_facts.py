@@ -58,6 +58,16 @@ def test_a_slurm_job_by_its_environment(proc: FakeProc) -> None:
     assert facts == Facts(native_id="42", name="cfd", user="1000", uid=1000, project="proj1", cpus=4)
 
 
+def test_a_slurm_job_is_not_roots_while_only_slurmstepd_runs(proc: FakeProc) -> None:
+    proc.process(10, "slurmstepd", start=1, uid=0, arguments=("slurmstepd: [42.batch]",))
+
+    facts = _find(proc, "/slurmstepd.scope/job_42", (10,))
+
+    assert (facts.user, facts.uid) == (None, None)
+    _environ(proc, 10, SLURM_JOB_ID="42", SLURM_JOB_USER="root")
+    assert _find(proc, "/slurmstepd.scope/job_42", (10,)).user == "root"
+
+
 def test_another_jobs_environment_is_not_believed(proc: FakeProc) -> None:
     proc.process(11, "solver", start=2)
     _environ(proc, 11, SLURM_JOB_ID="41", SLURM_JOB_NAME="other", SLURM_JOB_USER="root")

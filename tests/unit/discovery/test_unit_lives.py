@@ -248,3 +248,12 @@ def test_both_hierarchies_going_at_once_is_one_end(tmp_path: Path) -> None:
     assert reading.started == []
     assert source.live() == {}
     source.close()
+
+
+def test_mounts_and_sockets_are_no_parents(tree: FakeCgroups) -> None:
+    tree.put("/dev-hugepages.mount", 1)
+    tree.put("/docker", 1)
+    source = tree.units()
+
+    assert [parent.cgroup for parent in _step(tree, source).parents] == ["/docker", "/"]
+    source.close()
