@@ -6,7 +6,10 @@ from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database.records import NodeState
 
 LOST_NS = 3600 * NANOSECONDS_PER_SECOND
-_UP_SLOTS = 3
+UP_SLOTS = 3
+SLOT_SECONDS = 60
+PULL_SECONDS = 30.0
+"""Where a node's row does not say."""
 
 
 class NodeTimes(NamedTuple):
@@ -26,7 +29,7 @@ def state_of(times: NodeTimes, now_ns: int) -> NodeState:
         return NodeState.RETIRED
     if times.pull_ns is None or now_ns - times.pull_ns > LOST_NS:
         return NodeState.LOST
-    allowed_seconds = _UP_SLOTS * (times.slot_seconds or 60) + (times.pull_seconds or 30.0)
+    allowed_seconds = UP_SLOTS * (times.slot_seconds or SLOT_SECONDS) + (times.pull_seconds or PULL_SECONDS)
     if times.newest_end_ns is None or now_ns - times.newest_end_ns > allowed_seconds * NANOSECONDS_PER_SECOND:
         return NodeState.LATE
     return NodeState.UP

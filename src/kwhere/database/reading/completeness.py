@@ -3,15 +3,15 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import Double, Table, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Double, Table, and_, case, cast, func, literal, select
 
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import BUCKET_NS, HOUR_NS, from_ns, to_ns
-from kwhere.database.node_states import NodeTimes, state_of
+from kwhere.database.node_states import LOST_NS, PULL_SECONDS, SLOT_SECONDS, UP_SLOTS
 from kwhere.database.reading.figures import balance_total
 from kwhere.database.reading.site import Moment, left_out_nodes
-from kwhere.database.records import NodeState
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,11 @@ def coverage(moment: Moment, table: Table, span: Span, node_ids: Collection[int]
         query = query.where(figures.node_id.in_(sorted(node_ids)))
     found = {row[0]: row[1:] for row in moment.connection.execute(query)}
     result: dict[int, Coverage] = {}
-    for node_id, times in _times(moment, node_ids).items():
-        expected_ns = _expected(times, span, moment)
+    nodes = schema.nodes.c
+    expected = select(nodes.id, _expected(moment, span)).where(nodes.first_start_ns.is_not(None))
+    if node_ids is not None:
+        expected = expected.where(nodes.id.in_(sorted(node_ids)))
+    for node_id, expected_ns in moment.connection.execute(expected):
         accounted, measured, energy = found.get(node_id, (0.0, 0.0, 0.0))
         if expected_ns or accounted:
             result[node_id] = Coverage(
@@ -88,11 +91,16 @@ def coverage(moment: Moment, table: Table, span: Span, node_ids: Collection[int]
 def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] | None = None) -> Coverage:
     """Return the coverage of all nodes together, or of those of `node_ids`."""
     left_out = left_out_nodes(moment.connection)
-    times = {node_id: t for node_id, t in _times(moment, node_ids).items() if node_id not in left_out}
-    chosen = sorted(times) if node_ids is not None or left_out else None
-    found = [_sums(moment, piece, chosen) for piece in pieces(moment, table, span)]
+    nodes = schema.nodes.c
+    chosen = None if node_ids is None else sorted(set(node_ids) - left_out)
+    query = select(func.sum(cast(_expected(moment, span), Double))).where(nodes.first_start_ns.is_not(None))
+    if chosen is not None:
+        query = query.where(nodes.id.in_(chosen))
+    elif left_out:
+        query = query.where(nodes.id.not_in(sorted(left_out)))
+    expected_ns = moment.connection.execute(query).scalar_one() or 0.0
+    found = [_sums(moment, piece, chosen, left_out) for piece in pieces(moment, table, span)]
     accounted, measured, energy = (sum(values) for values in zip(*found, strict=True))
-    expected_ns = sum(_expected(t, span, moment) for t in times.values())
     return Coverage(
         min(1.0, accounted / expected_ns) if expected_ns else None,
         measured / energy if energy else None,
@@ -101,7 +109,9 @@ def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] 
     )
 
 
-def _sums(moment: Moment, piece: Piece, node_ids: Collection[int] | None) -> tuple[float, float, float]:
+def _sums(
+    moment: Moment, piece: Piece, node_ids: Collection[int] | None, left_out: Collection[int]
+) -> tuple[float, float, float]:
     figures = piece.table.c
     query = select(
         func.sum(cast(figures.accounted_ns, Double)),
@@ -110,6 +120,8 @@ def _sums(moment: Moment, piece: Piece, node_ids: Collection[int] | None) -> tup
     ).where(figures.start_ns >= piece.start_ns, figures.start_ns < piece.end_ns)
     if node_ids is not None:
         query = query.where(figures.node_id.in_(list(node_ids)))
+    elif left_out:
+        query = query.where(figures.node_id.not_in(sorted(left_out)))
     accounted, measured, energy = moment.connection.execute(query).one()
     return accounted or 0.0, measured or 0.0, energy or 0.0
 
@@ -121,19 +133,34 @@ def aligned(span: Span) -> Span:
     return Span(from_ns(start_ns), from_ns(end_ns))
 
 
-def _times(moment: Moment, node_ids: Collection[int] | None) -> dict[int, NodeTimes]:
+def _expected(moment: Moment, span: Span) -> ColumnElement[int]:
+    """Return the time of a node that is expected within `span`, ns, as an expression over its row.
+
+    A node that is up is expected up to its newest slot: what it has not closed yet is not missing.
+    """
     nodes = schema.nodes.c
-    query = select(nodes.id, *(nodes[name] for name in NodeTimes._fields))
-    if node_ids is not None:
-        query = query.where(nodes.id.in_(sorted(node_ids)))
-    return {row[0]: NodeTimes(*row[1:]) for row in moment.connection.execute(query)}
+    known: ColumnElement[int] = case((_is_up(moment), nodes.newest_end_ns), else_=literal(moment.now_ns, BigInteger))
+    known = _smaller(known, func.coalesce(nodes.retired_ns, known))
+    end_ns = _smaller(known, literal(to_ns(span.end), BigInteger))
+    start_ns = _larger(nodes.first_start_ns, literal(to_ns(span.start), BigInteger))
+    return case((end_ns > start_ns, end_ns - start_ns), else_=literal(0, BigInteger))
 
 
-def _expected(times: NodeTimes, span: Span, moment: Moment) -> int:
-    """A node that is up is expected up to its newest slot: what it has not closed yet is not missing."""
-    if times.first_start_ns is None:
-        return 0
-    is_up = state_of(times, moment.now_ns) is NodeState.UP
-    known_ns = times.newest_end_ns if is_up and times.newest_end_ns is not None else moment.now_ns
-    end_ns = min(to_ns(span.end), known_ns, times.retired_ns or known_ns)
-    return max(0, end_ns - max(to_ns(span.start), times.first_start_ns))
+def _is_up(moment: Moment) -> ColumnElement[bool]:
+    """The same as `node_states.state_of`, for all nodes at once."""
+    nodes = schema.nodes.c
+    slots = UP_SLOTS * func.coalesce(nodes.slot_seconds, SLOT_SECONDS)
+    allowed_ns = (slots + func.coalesce(nodes.pull_seconds, PULL_SECONDS)) * NANOSECONDS_PER_SECOND
+    return and_(
+        nodes.retired_ns.is_(None),
+        nodes.pull_ns >= moment.now_ns - LOST_NS,
+        nodes.newest_end_ns >= moment.now_ns - allowed_ns,
+    )
+
+
+def _smaller(one: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
+    return case((one < other, one), else_=other)
+
+
+def _larger(one: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
+    return case((one > other, one), else_=other)
