@@ -26,9 +26,11 @@ class ConfigError(KwhereError):
 class Unavailable(KwhereError):  # noqa: N818 - the house's word
     """A source is absent or closed to us; `reason` is one word, the message says more."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
+        """How long the source wants to be left alone, in seconds, where it said so."""
 
 
 class NoData(KwhereError):  # noqa: N818 - the house's word

@@ -6,12 +6,14 @@ What stands in is always of the same basis (average), says what it is, and every
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, NoData, SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.emission_factors import static
-from kwhere.emission_factors.provider import Basis, EmissionFactorProvider, Factor, Quality
+from kwhere.emission_factors.cached import CachedProvider
+from kwhere.emission_factors.provider import Basis, EmissionFactorProvider, Factor, Quality, ZoneChecker
 from kwhere.emission_factors.registry import Providers, find_providers
 from kwhere.emission_factors.settings import EmissionFactorSettings
 
@@ -51,6 +53,7 @@ class Chooser:
         self._settings = settings
         self._clock = clock
         self._report = report
+        self._known: dict[str, Sequence[Factor]] = {}
         self._last_good: dict[str, Factor] = {}
         self._in_force: dict[str, str] = {}
         self.beside = tuple(beside)
@@ -63,8 +66,17 @@ class Chooser:
 
     @property
     def refresh_seconds(self) -> float:
-        """Return how often it is worth asking, in seconds."""
-        return self._reporting.refresh_seconds
+        """Return in how many seconds it is worth asking again: as the most lively of the providers has it."""
+        return min(provider.refresh_seconds for provider in self.providers)
+
+    @property
+    def providers(self) -> tuple[EmissionFactorProvider, ...]:
+        """Return the reporting provider and those beside it."""
+        return (self._reporting, *self.beside)
+
+    def beside_of(self, zone: str) -> tuple[EmissionFactorProvider, ...]:
+        """Return the providers beside that may know `zone`: one of another country need not be asked."""
+        return tuple(provider for provider in self.beside if _may_know(provider, zone))
 
     def factors(self, zone: str, span: Span) -> Sequence[Factor]:
         """Return factors that cover `span` without overlap, in time order.
@@ -73,9 +85,12 @@ class Chooser:
         """
         reason = ""
         try:
-            live = _in_order(self._reporting.factors(zone, span))
+            live = _in_order(self._averages(zone, span))
         except (Unavailable, NoData, SourceError) as error:
             live, reason = [], str(error)
+        if isinstance(self._reporting, CachedProvider):
+            reason = reason or self._reporting.fault(zone)
+        live = live or [factor for factor in self._known.get(zone, ()) if factor.span.overlaps(span)]
         self._remember(zone, live)
         chosen = list(live)
         for gap in _gaps(live, span):
@@ -84,7 +99,16 @@ class Chooser:
         self._tell(zone, chosen[-1], reason)
         return tuple(chosen)
 
+    def _averages(self, zone: str, span: Span) -> Sequence[Factor]:
+        """Return what the reporting provider says. Raises SourceError for a marginal factor among it."""
+        found = self._reporting.factors(zone, span)
+        if any(factor.basis is not Basis.AVERAGE for factor in found):
+            raise SourceError(f"{self._reporting.name}: expected average factors, found others; they are never mixed")
+        return found
+
     def _remember(self, zone: str, live: Sequence[Factor]) -> None:
+        if live:
+            self._known[zone] = live
         real = [factor for factor in live if factor.quality not in (Quality.STATIC, Quality.FORECAST)]
         if real:
             self._last_good[zone] = real[-1]
@@ -125,6 +149,25 @@ class Chooser:
             self._report(QualityChange(zone, before, after, reason))
 
 
+def _may_know(provider: EmissionFactorProvider, zone: str) -> bool:
+    try:
+        if isinstance(provider, ZoneChecker):
+            provider.check_zone(zone)
+    except ConfigError:
+        return False
+    return True
+
+
+def _check_live_zones(provider: EmissionFactorProvider, zones: Mapping[str, str]) -> None:
+    if not isinstance(provider, ZoneChecker):
+        return
+    for key, zone in zones.items():
+        try:
+            provider.check_zone(zone)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {str(error).removeprefix('zone: ')}") from error
+
+
 def _check_zones(countries: EmissionFactorProvider, zones: Mapping[str, str]) -> None:
     for key, zone in zones.items():
         try:
@@ -159,11 +202,13 @@ def build_chooser(
     *,
     providers: Providers | None = None,
     zones: Mapping[str, str] | None = None,
+    state_dir: Path | None = None,
     report: Report = lambda change: None,
 ) -> Chooser:
     """Return the chooser that the settings describe. Raises ConfigError that names the wrong key.
 
-    `zones` are zones in the settings by their key: one that nobody can know is found here and not at night.
+    `zones` are zones in the settings by their key: one that nobody can know is found here and not at night. Live
+    providers keep what they said in `state_dir`.
     """
     known = providers or find_providers()
     for name in settings.providers:
@@ -175,11 +220,12 @@ def build_chooser(
             f"name it in {_KEY}.beside"
         )
     build = {
-        name: known.build(name, settings.providers.get(name, {}), f"{_KEY}.providers.{name}", clock)
+        name: known.build(name, settings.providers.get(name, {}), f"{_KEY}.providers.{name}", clock, state_dir)
         for name in dict.fromkeys((settings.reporting, *settings.beside))
     }
     fallback = static.StaticProvider(static.shipped_table())
     if settings.reporting == static.NAME:
         _check_zones(fallback, zones or {})
+    _check_live_zones(build[settings.reporting], zones or {})
     beside = [build[name] for name in settings.beside if name != settings.reporting]
     return Chooser(build[settings.reporting], fallback, settings, clock, beside=beside, report=report)

@@ -27,7 +27,12 @@ class ProviderPlugin(Generic[SettingsT]):
     summary: str
     settings_class: type[SettingsT]
     basis: Basis
+    """What all its factors are of; others of it are refused."""
     build: Callable[[SettingsT, Clock], EmissionFactorProvider]
+    is_live: bool = False
+    """Whether it asks somebody else: then it is asked sparingly, and what it said is kept on disk."""
+    answers_whole: bool = False
+    """Whether an answer is all there is for the time asked about: what it lacks is no longer so."""
 
 
 AnyProviderPlugin = ProviderPlugin[Any]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kwhere.core.timespan import Span
 
@@ -59,9 +59,43 @@ class Factor:
 class EmissionFactorProvider(Protocol):
     """Asked centrally by the server. Raises ConfigError for an unknown zone, Unavailable, SourceError."""
 
-    name: str
-    refresh_seconds: float
+    @property
+    def name(self) -> str:
+        """Return its name, as in the settings."""
+        ...
+
+    @property
+    def refresh_seconds(self) -> float:
+        """Return in how many seconds it is worth asking again."""
+        ...
 
     def factors(self, zone: str, span: Span) -> Sequence[Factor]:
         """Return the factors in force in `zone` within `span`, in time order, clipped to nothing."""
+        ...
+
+
+@runtime_checkable
+class ForecastProvider(Protocol):
+    """A provider that also looks ahead."""
+
+    def forecast(self, zone: str, span: Span) -> Sequence[Factor]:
+        """Return forecast factors that touch `span`, in time order, without overlap; raises like `factors`."""
+        ...
+
+
+@runtime_checkable
+class KeyedProvider(Protocol):
+    """A provider that shows a key: one that was refused is not shown again until it changes."""
+
+    def key_digest(self) -> str:
+        """Return a digest of the key at present; never the key. Raises Unavailable where it cannot be read."""
+        ...
+
+
+@runtime_checkable
+class ZoneChecker(Protocol):
+    """A provider that knows its zones without asking."""
+
+    def check_zone(self, zone: str) -> None:
+        """Raise ConfigError where `zone` is none of its zones."""
         ...

@@ -5,6 +5,7 @@ import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +13,8 @@ from pydantic import ValidationError
 from kwhere import emission_factors
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError
+from kwhere.emission_factors.cached import CachedProvider
+from kwhere.emission_factors.memory import MemoryFile
 from kwhere.emission_factors.plugin import AnyProviderPlugin, ProviderPlugin
 from kwhere.emission_factors.provider import EmissionFactorProvider
 
@@ -32,8 +35,13 @@ class Providers:
             raise ConfigError(f"{key}: expected one of {', '.join(sorted(self.plugins))}, found {name!r}")
         return self.plugins[name]
 
-    def build(self, name: str, settings: Mapping[str, Any], key: str, clock: Clock) -> EmissionFactorProvider:
-        """Return the provider `name` with its own settings. Raises ConfigError that begins with the wrong key."""
+    def build(
+        self, name: str, settings: Mapping[str, Any], key: str, clock: Clock, state_dir: Path | None = None
+    ) -> EmissionFactorProvider:
+        """Return the provider `name` with its own settings. Raises ConfigError that begins with the wrong key.
+
+        A live one keeps what it said in `state_dir`; without one, in memory alone.
+        """
         plugin = self.plugin(name, key)
         try:
             checked = plugin.settings_class.model_validate(dict(settings))
@@ -41,7 +49,14 @@ class Providers:
             first = error.errors()[0]
             place = ".".join(str(part) for part in (key, *first["loc"]))
             raise ConfigError(f"{place}: {first['msg']}") from error
-        return plugin.build(checked, clock)
+        try:
+            provider = plugin.build(checked, clock)
+        except ConfigError as error:
+            raise ConfigError(f"{key}.{error}") from error
+        if not plugin.is_live:
+            return provider
+        memory = MemoryFile(state_dir, name)
+        return CachedProvider(provider, plugin.basis, memory, clock, answers_whole=plugin.answers_whole)
 
 
 def find_providers(outside: Iterable[EntryPoint] | None = None) -> Providers:

@@ -1,5 +1,6 @@
 """HTTP clients with limits: every answer is bounded in time and size, and credentials stay with their host."""
 
+import logging
 import math
 import ssl
 import time
@@ -27,6 +28,18 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (httpx.WriteError, "closed"),
     (httpx.HTTPError, "network"),
 )
+
+
+class _WithoutQuery(logging.Filter):
+    """Takes the query off addresses that httpx logs: it may hold what must not be logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(arg.copy_with(query=None) if isinstance(arg, httpx.URL) else arg for arg in record.args)
+        return True
+
+
+logging.getLogger("httpx").addFilter(_WithoutQuery())
 
 
 @dataclass(frozen=True, slots=True)
