@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from kwhere.agent.listen import KEY as LISTEN_KEY
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError
@@ -55,16 +56,35 @@ class UpParts:
 
 
 def prepare(options: UpOptions, settings: Settings) -> UpParts:
-    """Take the state directory, the ports and a token. Raises ConfigError: taken state, taken explicit port."""
+    """Take the state directory, the ports and a token.
+
+    Raises ConfigError: the state directory is another's or cannot be written, an explicit port is taken.
+    """
     state = options.state_dir
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = lock_state(state)
-    pages = open_sockets([options.listen or DEFAULT_LISTEN], next_free_port=options.listen is None)
-    agent = open_sockets(settings.web.listen_addresses, next_free_port=True)
-    token = ensure_access_token(state / "token")
-    parts = UpParts(pages, agent, token, lock)
-    (state / "url").write_text(f"{parts.url}\n")
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = lock_state(state)
+        token = ensure_access_token(state / "token")
+        pages = open_pages(options.listen)
+        agent = open_sockets(settings.web.listen_addresses, next_free_port=True)
+        parts = UpParts(pages, agent, token, lock)
+        (state / "url").write_text(f"{parts.url}\n")
+    except OSError as error:
+        raise ConfigError(f"--state {state}: cannot be written: {error.strerror}") from error
     return parts
+
+
+def open_pages(listen: str | None) -> list[socket.socket]:
+    """Return the sockets of the pages; without `listen` the default address or the next free port.
+
+    Raises ConfigError.
+    """
+    if listen is None:
+        return open_sockets([DEFAULT_LISTEN], next_free_port=True)
+    try:
+        return open_sockets([listen])
+    except ConfigError as error:
+        raise ConfigError(f"--listen: {str(error).removeprefix(f'{LISTEN_KEY}: ')}") from error
 
 
 def supervise(options: UpOptions, settings: Settings, parts: UpParts, ready: Callable[[], None]) -> int:

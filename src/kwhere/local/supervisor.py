@@ -15,11 +15,16 @@ from types import FrameType
 
 import structlog
 
+from kwhere.core.errors import ConfigError, KwhereError
+
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 5.0
 BACK_OFF_SECONDS = (0.0, 0.2, 1.0, 5.0, 15.0)
 STEADY_SECONDS = 60.0
 """A role that lived this long is given its first, immediate restart again."""
+QUIET_SECONDS = 3600.0
+"""A role that fails again and again says so at first, then this seldom."""
+EXIT_FAILED, EXIT_SETTINGS = 1, 2
 
 Role = Callable[[], int]
 log = structlog.get_logger()
@@ -33,6 +38,11 @@ class _Child:
     started_s: float = 0.0
     failures: int = 0
     due_s: float = field(default=0.0)
+    told_s: float = field(default=0.0)
+
+    def is_quiet(self, now_s: float) -> bool:
+        """Return whether its next failure is no news."""
+        return self.failures >= len(BACK_OFF_SECONDS) and now_s - self.told_s < QUIET_SECONDS
 
 
 class Supervisor:
@@ -64,7 +74,7 @@ class Supervisor:
         now = time.monotonic()
         for child in self._children:
             if child.pid == 0 and now >= child.due_s:
-                child.pid, child.started_s = fork_role(child.role), now
+                child.pid, child.started_s = fork_role(child.role, is_quiet=child.is_quiet(now)), now
 
     def _reap_one(self) -> None:
         """Wait at most 0.2 s for a child to end, then see to it."""
@@ -87,9 +97,19 @@ class Supervisor:
         if time.monotonic() - child.started_s > STEADY_SECONDS:
             child.failures = 0
         wait_s = BACK_OFF_SECONDS[min(child.failures, len(BACK_OFF_SECONDS) - 1)]
+        now_s = time.monotonic()
+        is_quiet = child.is_quiet(child.started_s)
         child.failures += 1
-        child.due_s = time.monotonic() + wait_s
-        log.warning("role ended, starting it again", role=child.name, exit_code=code, after_seconds=wait_s)
+        child.due_s = now_s + wait_s
+        if not is_quiet:
+            child.told_s = now_s
+            log.warning(
+                "role ended, starting it again",
+                role=child.name,
+                exit_code=code,
+                after_seconds=wait_s,
+                failures=child.failures,
+            )
 
     def _end_all(self) -> None:
         for pid in self.pids().values():
@@ -111,13 +131,16 @@ class Supervisor:
                 child.pid = 0
 
 
-def fork_role(role: Role) -> int:
-    """Return the pid of a child that runs `role` and exits with its code; it gets SIGTERM when its parent dies."""
+def fork_role(role: Role, *, is_quiet: bool = False) -> int:
+    """Return the pid of a child that runs `role` and exits with its code; it gets SIGTERM when its parent dies.
+
+    Wrong settings end it with 2 and one sentence, any other failure with 1; a quiet one says nothing of that.
+    """
     parent = os.getpid()
     pid = os.fork()
     if pid:
         return pid
-    code = 1
+    code = EXIT_FAILED
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C reaches us through the parent
@@ -125,9 +148,16 @@ def fork_role(role: Role) -> int:
         if os.getppid() == parent:
             code = role()
     except SystemExit as request:
-        code = request.code if isinstance(request.code, int) else 1
+        code = request.code if isinstance(request.code, int) else EXIT_FAILED
+    except ConfigError as error:
+        code = EXIT_SETTINGS
+        sys.stderr.write(f"kwhere: {error}\n")
+    except KwhereError as error:
+        if not is_quiet:
+            log.error("role failed", error=str(error))
     except Exception:
-        log.exception("role failed")
+        if not is_quiet:
+            log.exception("role failed")
     finally:
         with suppress(OSError):
             sys.stdout.flush()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kwhere.apps.settings import Settings
-from kwhere.apps.up import KeptHints, UpOptions, ensure_access_token, lock_state, prepare, up_settings
+from kwhere.apps.up import KeptHints, UpOptions, ensure_access_token, lock_state, open_pages, prepare, up_settings
 from kwhere.core.errors import ConfigError
 
 
@@ -81,3 +81,16 @@ def test_hints_are_looked_for_once_a_minute() -> None:
 
     assert first is second
     assert third is not second
+
+
+def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ConfigError, match=r"--state .*file/state: cannot be written: Not a directory"):
+        prepare(UpOptions(tmp_path / "file" / "state"), Settings())
+
+
+@pytest.mark.parametrize("listen", ["", "nonsense", "127.0.0.1:99999"])
+def test_a_wrong_address_is_said_of_the_option(listen: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--listen: expected HOST:PORT"):
+        open_pages(listen)

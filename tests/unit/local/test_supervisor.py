@@ -12,6 +12,7 @@ import pytest
 PROGRAM = """
 import os, signal, sys, time
 from pathlib import Path
+from kwhere.core.errors import ConfigError, JournalError
 from kwhere.local.supervisor import Supervisor
 
 out = Path(sys.argv[1])
@@ -32,9 +33,20 @@ def stubborn():
 def ends():
     return 2
 
-roles = {"steady": steady, "stubborn": stubborn, "ends": ends}
+def misconfigured():
+    raise ConfigError("site.zone: expected a country, found 'XX'")
+
+def failing():
+    with (out / "failing").open("a") as stream:
+        stream.write(f"{os.getpid()}\\n")
+    raise JournalError("full", "journal.sqlite: the disk is full")
+
+roles = {
+    "steady": steady, "stubborn": stubborn, "ends": ends, "misconfigured": misconfigured, "failing": failing,
+}
 import kwhere.local.supervisor as module
 module.GRACE_SECONDS = 0.3
+module.BACK_OFF_SECONDS = (0.0, 0.0, 0.0)
 sys.exit(Supervisor({name: roles[name] for name in sys.argv[2:]}).run())
 """
 
@@ -113,3 +125,22 @@ def test_roles_end_with_a_killed_parent(tmp_path: Path) -> None:
 
     gone = subprocess.run(["timeout", "10", "sh", "-c", f"while kill -0 {child}; do sleep .02; done"], check=False)
     assert gone.returncode == 0
+
+
+def test_a_wrong_setting_ends_all_with_one_sentence(tmp_path: Path) -> None:
+    parent = start(tmp_path, "steady", "misconfigured")
+
+    assert parent.wait(10) == 2
+    assert parent.communicate()[0] == "kwhere: site.zone: expected a country, found 'XX'\n"
+
+
+def test_a_role_that_fails_again_and_again_says_so_a_few_times(tmp_path: Path) -> None:
+    parent = start(tmp_path, "failing")
+
+    wait_for_lines(tmp_path / "failing", 8)
+    parent.terminate()
+
+    assert parent.wait(10) == 0
+    told = parent.communicate()[0]
+    assert "Traceback" not in told
+    assert told.count("the disk is full") == told.count("starting it again") == 3
