@@ -2,7 +2,6 @@
 
 import getpass
 import importlib.util
-import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -16,9 +15,9 @@ import structlog
 from kwhere.agent.ledger_token import FILE_NAME as LEDGER_TOKEN
 from kwhere.apps.agent import BuiltAgent, build_agent, identify, meter_context, topology_of
 from kwhere.apps.configuration import default_state_dir
+from kwhere.apps.own_server import ANSWER_SECONDS, server_of
 from kwhere.apps.settings import Settings
 from kwhere.core.clock import SystemClock
-from kwhere.core.errors import NotPermitted, SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.discovery.unit_source import TrackedUnit
@@ -44,7 +43,6 @@ from kwhere.server.discovered import SCHEME_LABEL, Discovered, read_file
 from kwhere.transport.http import Answer, HttpClient
 from kwhere.transport.settings import HttpClientSettings
 
-ANSWER_SECONDS = 5.0
 SYSTEMD = Path("/run/systemd/system")
 UNIT_SECONDS = 2.0
 """How long a unit is watched at least before it is said to be idle."""
@@ -129,7 +127,7 @@ def here_of(settings: Settings, place: Place, state_dir: Path) -> Here:
         journal_max_mebibytes=settings.journal.max_mebibytes,
         has_module=lambda name: importlib.util.find_spec(name) is not None,
         ask_agent=_agent_of(state_dir),
-        ask_server=_server_of(state_dir),
+        ask_server=server_of(state_dir),
         zone=settings.site.zone,
         proposed_zone=propose_country(),
     )
@@ -190,32 +188,6 @@ def _units(fs: HostFS, settings: Settings) -> Sequence[TrackedUnit]:
         for source in sources:
             source.close()
     return found
-
-
-def _server_of(state_dir: Path) -> Callable[[str], dict[str, Any]]:
-    def ask(path: str) -> dict[str, Any]:
-        url = (state_dir / "url").read_text().strip()
-        token = _token_in(state_dir / "token")
-        limits = HttpClientSettings(connect_timeout_seconds=ANSWER_SECONDS, read_timeout_seconds=ANSWER_SECONDS)
-        with HttpClient(url, limits, token=token) as client:
-            answer = client.get(f"/api/v1{path}")
-        if answer.status in (401, 403):
-            raise NotPermitted(f"{url}: status {answer.status}")
-        if answer.status != 200:
-            raise Unavailable("refused", f"{url}: status {answer.status}")
-        document = json.loads(answer.body)
-        if not isinstance(document, dict):
-            raise SourceError(f"{url}: expected an object")
-        return document
-
-    return ask
-
-
-def _token_in(path: Path) -> str | None:
-    try:
-        return path.read_text().strip() or None
-    except OSError:
-        return None
 
 
 def _finds_program(name: str) -> bool:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from kwhere.apps.agent import energy_book, identify, meter_bank, meter_context, topology_of
+from kwhere.apps.own_server import has_server, server_of
 from kwhere.apps.settings import Settings
 from kwhere.core.clock import Clock, SystemClock
 from kwhere.core.errors import KwhereError, SourceError, Unavailable
@@ -37,6 +38,9 @@ from kwhere.sampling.weighing import Weigher
 FOR_EVER_NS = 365 * 86400 * NANOSECONDS_PER_SECOND
 """Slots and details of a sampler that keeps no ledger."""
 STEP = {"get": "step"}
+FACTOR_SECONDS = 2.0
+"""How long the server may take to name its emission factor."""
+JOULES_PER_KWH = 3.6e6
 
 
 def account_command(command: Sequence[str], settings: Settings, state_dir: Path) -> RunReport:
@@ -68,6 +72,7 @@ def account_command(command: Sequence[str], settings: Settings, state_dir: Path)
     with suppress(KwhereError):  # and sees the end when it is one
         tell_agent(state_dir / SOCKET_NAME, STEP)
     found = best_energy(energy, state_dir / SOCKET_NAME, unit)
+    factor = factor_now(settings, state_dir)
     return RunReport(
         unit=unit,
         exit_code=exit_code,
@@ -78,9 +83,9 @@ def account_command(command: Sequence[str], settings: Settings, state_dir: Path)
         io_read_bytes=use.io_read_bytes,
         io_write_bytes=use.io_write_bytes,
         energy_joules=found.energy_joules,
-        emissions_grams=emissions_grams(settings, found.energy_joules),
+        emissions_grams=emissions_grams(settings, factor, found.energy_joules),
         method=found.method.value if found.method else None,
-        zone=settings.site.zone,
+        zone=factor.zone if factor else settings.site.zone,
         accounted_by=found.by,
     )
 
@@ -105,10 +110,31 @@ def best_energy(own: OwnEnergy | None, socket_path: Path, unit: str) -> FoundEne
     return FoundEnergy(own.energy_joules() if own is not None else {}, ours, "this command")
 
 
-def emissions_grams(settings: Settings, joules: Mapping[tuple[Component, Part], float]) -> float | None:
-    """Return grams of CO2e of `joules` used just now; None without a zone, a factor or energy."""
+@dataclass(frozen=True, slots=True)
+class GridFactor:
+    """The emission factor that is in force now."""
+
+    zone: str
+    grams_per_kwh: float
+
+
+def factor_now(settings: Settings, state_dir: Path) -> GridFactor | None:
+    """Return the factor that the server of `state_dir` reports with, else the settings'; None where no zone is known.
+
+    So grams are those of the pages, and a zone chosen there counts.
+    """
+    if has_server(state_dir):
+        with suppress(KwhereError):
+            factors = server_of(state_dir, FACTOR_SECONDS)("/emission-factors").get("items") or []
+            for factor in factors:
+                if factor.get("reporting") and settings.site.zone in (None, factor["zone"]):
+                    return GridFactor(factor["zone"], factor["grams_per_kwh"])
+    return _factor_of_settings(settings)
+
+
+def _factor_of_settings(settings: Settings) -> GridFactor | None:
     zone = settings.site.zone
-    if zone is None or not joules:
+    if zone is None:
         return None
     from kwhere.emission_factors.choose import build_chooser
 
@@ -119,9 +145,16 @@ def emissions_grams(settings: Settings, joules: Mapping[tuple[Component, Part], 
         )
     except KwhereError:
         return None
-    if not factors:
+    return GridFactor(zone, factors[-1].grams_per_kwh) if factors else None
+
+
+def emissions_grams(
+    settings: Settings, factor: GridFactor | None, joules: Mapping[tuple[Component, Part], float]
+) -> float | None:
+    """Return grams of CO2e of `joules` used just now; None without a factor or energy."""
+    if factor is None or not joules:
         return None
-    return sum(joules.values()) * settings.site.pue_ratio * factors[-1].grams_per_kwh / 3.6e6
+    return sum(joules.values()) * settings.site.pue_ratio * factor.grams_per_kwh / JOULES_PER_KWH
 
 
 def _own_energy(settings: Settings, host: HostFS, clock: Clock, source: RunSource, key: UnitKey) -> OwnEnergy | None:
