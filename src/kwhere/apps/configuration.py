@@ -8,6 +8,7 @@ unless the file's own `since` mapping says that it belongs to a release later th
 
 import difflib
 import os
+import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,8 +28,9 @@ MAX_FILE_BYTES = 1 << 20
 
 def default_file(environ: Mapping[str, str]) -> Path | None:
     """Return the configuration file in force when none is named: the user's, else the system's, else none."""
-    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
-    candidates = (Path(home) / "kwhere" / "kwhere.yaml", SYSTEM_FILE)
+    home = environ.get("XDG_CONFIG_HOME")
+    directory = Path(home) if home else home_dir(environ) / ".config"
+    candidates = (directory / "kwhere" / "kwhere.yaml", SYSTEM_FILE)
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -36,8 +38,18 @@ def default_state_dir(environ: Mapping[str, str]) -> Path:
     """Return where state lives: systemd's STATE_DIRECTORY, else the XDG state directory."""
     if given := environ.get("STATE_DIRECTORY"):
         return Path(given.split(":")[0])
-    home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local", "state")
-    return Path(home) / "kwhere"
+    home = environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else home_dir(environ) / ".local" / "state") / "kwhere"
+
+
+def home_dir(environ: Mapping[str, str]) -> Path:
+    """Return the user's home directory: `HOME`, else what the user database says, else `/`."""
+    if home := environ.get("HOME"):
+        return Path(home)
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path("/")
 
 
 def load(

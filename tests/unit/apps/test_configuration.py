@@ -1,5 +1,7 @@
 """Settings: precedence, unknown keys, later releases, unreadable files."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,8 @@ def test_state_lives_where_the_service_manager_says_else_under_xdg() -> None:
     assert default_state_dir({"STATE_DIRECTORY": "/var/lib/kwhere:/x"}) == Path("/var/lib/kwhere")
     assert default_state_dir({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/kwhere")
     assert default_state_dir({"HOME": "/h"}) == Path("/h/.local/state/kwhere")
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert default_state_dir({}) == own / ".local/state/kwhere"  # as under cron or a bare `env -i`
 
 
 @given(st.binary(max_size=200))
