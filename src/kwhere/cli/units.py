@@ -104,6 +104,12 @@ def _csv(items: Sequence[Json], delimiter: str) -> str:
     return stream.getvalue()
 
 
+def name_beside(item: Json) -> str:
+    """Return the unit's name where its id does not say it already."""
+    name = item["name"] or ""
+    return "" if name == item["unit"] or item["unit"].endswith(f":{name}") else name
+
+
 def _table(items: Sequence[Json], width: int) -> list[str]:
     energy = choose_scale([i["energy_joules_total"] for i in items], ENERGY)
     power = choose_scale([i["power_watts"] for i in items], POWER)
@@ -130,7 +136,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
             energy.text(item["energy_joules_total"]),
             mass.text(item["emissions_grams"]),
             cpu.text(cpu_seconds(item)),
-            item["name"] if item["name"] and item["name"] != item["unit"] else "",
+            name_beside(item),
         )
         for item in items
     ]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 NO_DATA = "–"
+SMALLEST = 0.001
+"""Below this share of a scale's unit a figure is `<0.001`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +20,8 @@ class Scale:
     """Whether this is the scale of a column of zeros."""
 
     def text(self, value: float | None) -> str:
-        """Return `value` (base units) on this scale, without its unit."""
-        return NO_DATA if value is None else significant(value / self.divisor)
+        """Return `value` (base units) on this scale, without its unit; `<0.001` for what is next to nothing."""
+        return NO_DATA if value is None else figure(value / self.divisor)
 
 
 def _scales(natural: str, *sizes: tuple[str, float]) -> tuple[Scale, ...]:
@@ -61,6 +63,13 @@ def significant(value: float, digits: int = 3) -> str:
     if decimals > 9:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{decimals}f}"
+
+
+def figure(value: float) -> str:
+    """Return three significant digits, `<0.001` for what would be a row of zeros; 0 is `0`."""
+    if 0 < abs(value) < SMALLEST:
+        return f"<{SMALLEST}" if value > 0 else f"-<{SMALLEST}"
+    return significant(value)
 
 
 def share(ratio: float | None) -> str:

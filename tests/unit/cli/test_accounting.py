@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kwhere.cli.main import run_root
+from kwhere.cli.units import name_beside
 
 UNIT: dict[str, Any] = {
     "cluster": "local",
@@ -166,3 +167,16 @@ def test_no_server_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_root(["units", "--token-file", str(tmp_path / "none")]) == 1
     assert "none: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("unit", "name", "shown"),
+    [
+        ("root:stress-ng", "stress-ng", ""),
+        ("4242", "cfd", "cfd"),
+        ("4242", None, ""),
+        ("postgresql.service", "postgresql.service", ""),
+    ],
+)
+def test_a_name_stands_beside_an_id_that_does_not_say_it(unit: str, name: str | None, shown: str) -> None:
+    assert name_beside({"unit": unit, "name": name}) == shown

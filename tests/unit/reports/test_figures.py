@@ -12,6 +12,7 @@ from kwhere.reports.figures import (
     ENERGY,
     MASS,
     POWER,
+    Scale,
     ago,
     choose_scale,
     duration,
@@ -97,3 +98,10 @@ def test_share_and_time() -> None:
 @given(st.floats(min_value=1e-6, max_value=1e14))
 def test_the_text_is_within_half_of_the_last_digit(value: float) -> None:
     assert float(significant(value)) == pytest.approx(value, rel=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.0000752, "<0.001"), (-0.0002, "-<0.001"), (0.00123, "0.00123"), (12.34, "12.3")]
+)
+def test_next_to_nothing_fills_no_column_with_zeros(value: float, text: str) -> None:
+    assert Scale("W", 1.0).text(value) == text
