@@ -236,7 +236,7 @@ Index("ix_slots_node", slots.c.node_id, slots.c.end_ns)
 Index("ix_slots_end", slots.c.end_ns)
 
 
-def _usage(name: str) -> Table:
+def _usage(name: str, fillfactor: int = 100) -> Table:
     table = Table(
         name,
         metadata,
@@ -245,12 +245,14 @@ def _usage(name: str) -> Table:
         Column("node_id", Key, ForeignKey("nodes.id"), nullable=False),
         Column("flags", Integer, nullable=False, server_default=text("0")),
         *_bigints(FIGURE_COLUMNS),
+        postgresql_with={"fillfactor": str(fillfactor)},
     )
     Index(f"ix_{name}_node", table.c.node_id, table.c.start_ns)
     return table
 
 
-usage_5m = _usage("usage_5m")
+# A bucket is added to five times and more: with room on its page PostgreSQL does so in place.
+usage_5m = _usage("usage_5m", 60)
 usage_hour = _usage("usage_hour")
 usage_day = _usage("usage_day")
 
