@@ -126,7 +126,7 @@ def in_order(rows: Iterable[Row], span: Span) -> list[Row]:
             before = ordered.pop()
             ordered.append(replace(before, span=Span(before.span.start, start)))
         ordered.append(row)
-    return ordered
+    return [row for row in ordered if row.span.overlaps(span)]
 
 
 def some(rows: Sequence[Row], count: int, place: str) -> Sequence[Row]:

@@ -40,6 +40,7 @@ class _WithoutQuery(logging.Filter):
 
 
 logging.getLogger("httpx").addFilter(_WithoutQuery())
+logging.getLogger("httpcore").setLevel(logging.INFO)  # its traces show headers: cookies, redirects with their query
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,9 @@ class _Remote:
     ) -> _Question:
         if path and not path.startswith("/"):
             raise ValueError(f"path {path!r}: expected one that starts with /")
-        url = self.base.copy_with(raw_path=self.base.raw_path.rstrip(b"/") + path.encode() if path else None)
+        url = self.base
+        if path:
+            url = url.copy_with(raw_path=self.base.raw_path.rstrip(b"/") + path.encode())
         if params:
             url = url.copy_merge_params(dict(params))
         return _Question(method, url, headers, form, content, timeout_seconds)

@@ -73,6 +73,21 @@ def test_a_path_of_the_base_address_is_kept() -> None:
         assert client.get("/api/v1/query").text == "/prom/api/v1/query"
 
 
+def test_without_a_path_the_base_address_itself_is_asked() -> None:
+    with serving(lambda h: answer(h, h.path.encode())) as url, HttpClient(url + "/api?area=7") as client:
+        assert client.get("").text == "/api?area=7"
+        assert client.get("", {"token": "x"}).text == "/api?area=7&token=x"
+
+
+def test_httpx_logs_no_query(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    with serving(lambda h: answer(h, b"")) as url, HttpClient(url) as client:
+        client.get("/api", {"token": "s3cret"})
+
+    assert any("/api" in record.getMessage() for record in caplog.records)
+    assert not [record for record in caplog.records if "s3cret" in record.getMessage()]
+
+
 def test_gzip_is_undone() -> None:
     packed = gzip.compress(b"x" * 1000)
     with serving(lambda h: answer(h, packed, Content_Encoding="gzip")) as url, HttpClient(url) as client:
