@@ -63,6 +63,10 @@ class CollectorRunner:
             run.close()
 
 
+_NOT_THERE = frozenset({"absent", "unsupported"})
+"""Reasons that a person need not look at: most machines lack something."""
+
+
 class _Failures:
     """What the log hears of failing collectors: each change, and one line an hour about all that still fail."""
 
@@ -70,6 +74,15 @@ class _Failures:
         self._clock = clock
         self._lock = threading.Lock()
         self._memory = FailureMemory(NEVER_NS)
+        self._nothing_there: dict[str, str] = {}
+
+    def absent(self, name: str, why: str) -> None:
+        """Note that there is nothing to read: no failure, told once."""
+        with self._lock:
+            is_news = self._nothing_there.get(name) != why
+            self._nothing_there[name] = why
+        if is_news:
+            log.info("collector has nothing to read", collector=name, why=why)
 
     def failed(self, name: str, fault: str) -> None:
         """Note a failed run."""
@@ -166,7 +179,10 @@ class _CollectorRun:
             self._collector = self.plugin.build(self._context, self._settings)
         except Unavailable as error:
             self._unavailable = f"{error.reason}: {error}"
-            self._failures.failed(self.plugin.name, self._unavailable)
+            if error.reason in _NOT_THERE:
+                self._failures.absent(self.plugin.name, self._unavailable)
+            else:
+                self._failures.failed(self.plugin.name, self._unavailable)
             return None
         self._unavailable = None
         return self._collector

@@ -143,6 +143,22 @@ def test_source_that_is_not_there_is_looked_for_again_after_a_minute() -> None:
     assert GOOD in samples
 
 
+def test_what_a_machine_lacks_is_told_once_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = StandingClock()
+
+    def build(context: object, settings: FakeSettings) -> FakeCollector:
+        raise Unavailable("absent", "expected a sensor, found none")
+
+    runner = runner_of(CollectorPlugin("warm", "Warm.", FakeSettings, (VALUE,), build), clock=clock)
+    for passed_s in (0, 60, 7200):
+        clock.now_ns += passed_s * 10**9
+        runner.collect()
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "nothing to read" in line
+    assert "warning" not in line
+
+
 def test_collector_that_cannot_be_built_fails_alone() -> None:
     def build(context: object, settings: FakeSettings) -> FakeCollector:
         raise KeyError("bug")
