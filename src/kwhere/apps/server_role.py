@@ -15,6 +15,7 @@ from kwhere.access.guard import build_rules
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
 from kwhere.apps.settings import Settings
+from kwhere.apps.zones import zones_by_key
 from kwhere.core.clock import Clock, SystemClock
 from kwhere.core.errors import ConfigError
 from kwhere.database.choices import choose_zone
@@ -173,9 +174,7 @@ def build_booker(settings: Settings, engine: Engine) -> PageBooker:
 def build_passes(settings: Settings, engine: Engine, clock: Clock) -> PassRunner:
     """Return what keeps the account: factors, then rollups that use them, then upkeep. Raises ConfigError."""
     site = settings.site
-    zones = {} if site.zone is None else {"site.zone": site.zone}
-    zones |= {f"site.cluster_zones.{cluster}": zone for cluster, zone in site.cluster_zones.items()}
-    chooser = build_chooser(settings.emission_factors, clock, zones=zones, report=report_quality)
+    chooser = build_chooser(settings.emission_factors, clock, zones=zones_by_key(site), report=report_quality)
     passes = (
         FactorPass(engine, site, chooser, clock),
         RollupPass(engine, site, clock),

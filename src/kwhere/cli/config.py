@@ -1,6 +1,7 @@
 """`kwhere config`: the effective settings."""
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -30,8 +31,13 @@ def show(config_file: Path | None, as_json: bool) -> None:
 def check(file: Path | None, config_file: Path | None) -> None:
     """Check FILE (and conf.d beside it): exit code 0 if a role would start with it, 2 with each wrong key named."""
     from kwhere.apps.agent import chosen_collectors, timing_of
+    from kwhere.apps.configuration import default_file
+    from kwhere.apps.zones import check_factors
 
-    settings = load_settings(file or config_file, {})
+    named = file or config_file
+    settings = load_settings(named, {})
     chosen_collectors(settings.collector)
     timing_of(settings.agent)
-    click.echo("settings are right")
+    check_factors(settings)
+    read = named or default_file(os.environ)
+    click.echo(f"settings are right ({read or 'no file: the defaults'})")
