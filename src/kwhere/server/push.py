@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import IntakeRefused, SourceError, WireError
+from kwhere.core.errors import IntakeRefused, SourceError, Unavailable, WireError
 from kwhere.core.failure_memory import FailureMemory
 from kwhere.database import cursors
 from kwhere.database.engine import writing
@@ -81,6 +81,9 @@ class PushReceiver:
             return PushAnswer(409, detail=str(error))
         except OperationalError as error:
             self._tell(target.key, str(error.orig))
+            return PushAnswer(503, detail="the database does not answer")
+        except Unavailable as error:
+            self._tell(target.key, str(error))
             return PushAnswer(503, detail="the database does not answer")
         self._failures.recovered(target.key)
         return PushAnswer(200, after=after)

@@ -8,7 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, text
 
-from kwhere.core.errors import ConfigError
+from kwhere.core.errors import ConfigError, Unavailable
 from kwhere.database.engine import open_engine, writing
 from kwhere.database.maintenance import check, require_current, upgrade
 from kwhere.database.schema import metadata
@@ -109,3 +109,28 @@ def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
 def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown time zone"):
         SiteSettings(time_zone="Mars/Olympus")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////nonexistent/folder/x.sqlite", "sqlite:///{garbage}"]
+)
+def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path, url: str) -> None:
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(b"this is no database, it is a text of some length " * 40)
+    engine = open_engine(DatabaseSettings(url=url.format(garbage=garbage)))
+
+    with pytest.raises(Unavailable, match=r"^database\.url: the \w+ database cannot be opened: .+"):
+        check(engine)
+    with pytest.raises(Unavailable, match=r"database\.url"):
+        upgrade(engine)
+    engine.dispose()
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new.sqlite"
+    engine = open_engine(DatabaseSettings(url=f"sqlite:///{path}"))
+
+    upgrade(engine)
+
+    assert [found.stat().st_mode & 0o777 for found in tmp_path.iterdir()] == [0o600] * len(list(tmp_path.iterdir()))
+    engine.dispose()
