@@ -35,7 +35,9 @@ class Grid:
 
     def hour_start(self, moment_ns: int) -> int:
         """Return the start of the hour that holds `moment_ns`."""
-        offset = from_ns(moment_ns).astimezone(self.zone).utcoffset() or timedelta()
+        local = from_ns(moment_ns).astimezone(self.zone)
+        # Without summer time, which is half an hour on one island: hours must never overlap.
+        offset = (local.utcoffset() or timedelta()) - (local.dst() or timedelta())
         shift_ns = int(offset.total_seconds()) * NANOSECONDS_PER_SECOND % HOUR_NS
         return (moment_ns + shift_ns) // HOUR_NS * HOUR_NS - shift_ns
 

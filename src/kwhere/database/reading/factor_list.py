@@ -1,5 +1,7 @@
 """Emission factors as they are kept."""
 
+from typing import Any
+
 from sqlalchemy import select
 
 from kwhere.core.timespan import Span
@@ -12,19 +14,23 @@ _factors, _sources = schema.factors.c, schema.factor_sources.c
 
 
 def list_factors(moment: Moment, span: Span | None) -> tuple[FactorRecord, ...]:
-    """Return factors that touch `span` (None: those in force now) by source and time, each as last published."""
+    """Return factors that touch `span` by source and time, each as last published.
+
+    Without a span: the one of each source that is in force now. Where several touch the present the newest counts.
+    """
     start_ns = moment.now_ns if span is None else to_ns(span.start)
     end_ns = moment.now_ns + 1 if span is None else to_ns(span.end)
     query = (
         select(*_sources, *(column for column in _factors if column.name not in ("id", "source_id")))
         .join(schema.factor_sources, _sources.id == _factors.source_id)
         .where(_factors.start_ns < end_ns, _factors.end_ns > start_ns)
-        .order_by(_sources.id, _factors.start_ns, _factors.end_ns, _factors.published_ns)
+        .order_by(*_order(at_present=span is None))
     )
     reporting = reporting_sources(moment.connection)
-    newest: dict[tuple[int, int, int], FactorRecord] = {}
+    newest: dict[tuple[int, ...], FactorRecord] = {}
     for row in moment.connection.execute(query):
-        newest[row.id, row.start_ns, row.end_ns] = FactorRecord(
+        key = (row.id,) if span is None else (row.id, row.start_ns, row.end_ns)
+        newest[key] = FactorRecord(
             provider=row.provider,
             zone=row.zone,
             basis=row.basis,
@@ -38,3 +44,10 @@ def list_factors(moment: Moment, span: Span | None) -> tuple[FactorRecord, ...]:
             reporting=row.id in reporting,
         )
     return tuple(newest.values())
+
+
+def _order(*, at_present: bool) -> tuple[Any, ...]:
+    """Of one source and key the last row counts: by publication, as derived grams have it."""
+    if at_present:
+        return _sources.id, _factors.published_ns, _factors.start_ns, _factors.id
+    return _sources.id, _factors.start_ns, _factors.end_ns, _factors.published_ns
