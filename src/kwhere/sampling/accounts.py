@@ -71,6 +71,35 @@ class Account:
     shown_user_ns: int = 0
     """User and system time as last shown to a reader: they never fall."""
     shown_system_ns: int = 0
+    past_user_ns: int = 0
+    """User and system time of lives that ended: a process group comes back under the same run."""
+    past_system_ns: int = 0
+
+    def come_back(self) -> None:
+        """Begin a new life: its readings count from 0 again, what is shown goes on."""
+        user_ns, system_ns = self.shown_modes()
+        self.past_user_ns, self.past_system_ns = user_ns or self.past_user_ns, system_ns or self.past_system_ns
+        self.ended_ns = self.cpu = self.detail = self.detail_total_ns = None
+
+    def shown_modes(self) -> tuple[int | None, int | None]:
+        """Return cumulative user and system time to show, which never fall; None where the kernel does not tell them.
+
+        Where each step reads their sum alone, what came since the last full reading is added in its proportion.
+        """
+        cpu, detail = self.cpu, self.detail
+        if cpu is not None and cpu.user_ns is not None and cpu.system_ns is not None:
+            user_ns, system_ns = cpu.user_ns, cpu.system_ns
+        elif detail is not None and detail.cpu_user_ns is not None and detail.cpu_system_ns is not None:
+            user_ns, system_ns = detail.cpu_user_ns, detail.cpu_system_ns
+            known_ns = user_ns + system_ns
+            since_ns = cpu.total_ns - self.detail_total_ns if cpu and self.detail_total_ns is not None else 0
+            user_ns += since_ns * user_ns // known_ns if known_ns else 0
+            system_ns += since_ns * detail.cpu_system_ns // known_ns if known_ns else 0
+        else:
+            return None, None
+        self.shown_user_ns = max(self.shown_user_ns, self.past_user_ns + user_ns)
+        self.shown_system_ns = max(self.shown_system_ns, self.past_system_ns + system_ns)
+        return self.shown_user_ns, self.shown_system_ns
 
     def touched(self) -> bool:
         """Return whether the open slot holds anything of it."""

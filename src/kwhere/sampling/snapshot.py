@@ -66,7 +66,7 @@ def idle_in_force(sampler: Sampler) -> tuple[IdleBaselineNow, ...]:
 def unit_totals(account: Account, components: Collection[Component]) -> UnitTotals:
     """Return one unit's totals."""
     assert account.unit is not None
-    user_ns, system_ns = shown_modes(account)
+    user_ns, system_ns = account.shown_modes()
     return UnitTotals(
         tracked=account.unit,
         live=account.ended_ns is None,
@@ -77,27 +77,6 @@ def unit_totals(account: Account, components: Collection[Component]) -> UnitTota
         detail=account.detail,
         power_uw=account.power_uw,
     )
-
-
-def shown_modes(account: Account) -> tuple[int | None, int | None]:
-    """Return cumulative user and system time to show, which never fall; None where the kernel does not tell them.
-
-    Where each step reads their sum alone, what came since the last full reading is added in its proportion.
-    """
-    cpu, detail = account.cpu, account.detail
-    if cpu is not None and cpu.user_ns is not None and cpu.system_ns is not None:
-        user_ns, system_ns = cpu.user_ns, cpu.system_ns
-    elif detail is not None and detail.cpu_user_ns is not None and detail.cpu_system_ns is not None:
-        user_ns, system_ns = detail.cpu_user_ns, detail.cpu_system_ns
-        known_ns = user_ns + system_ns
-        since_ns = cpu.total_ns - account.detail_total_ns if cpu and account.detail_total_ns is not None else 0
-        user_ns += since_ns * user_ns // known_ns if known_ns else 0
-        system_ns += since_ns * detail.cpu_system_ns // known_ns if known_ns else 0
-    else:
-        return None, None
-    account.shown_user_ns = max(account.shown_user_ns, user_ns)
-    account.shown_system_ns = max(account.shown_system_ns, system_ns)
-    return account.shown_user_ns, account.shown_system_ns
 
 
 def energy_row(account: Account, components: Collection[Component]) -> EnergyRow:

@@ -228,6 +228,8 @@ class Sampler:
             self._slot.node_busy_ns += busy.busy_ns
         for unit, own_ns, reading in zip(times.roster.units, times.own_ns, times.readings, strict=True):
             account = self.accounts.of(unit)
+            if account.ended_ns is not None and unit.ended_ns is None:
+                account.come_back()
             account.unit = unit
             account.sums.cpu_ns += own_ns
             if reading is not None:
