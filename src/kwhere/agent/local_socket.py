@@ -95,7 +95,7 @@ class LocalSocket:
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        # not start_unix_server: since 3.13 that looks for the path by the name it was bound to, a descriptor long closed
+        # not start_unix_server: since 3.13 that looks for the path it was bound to, a descriptor closed long ago
         server = await asyncio.start_server(self._converse, sock=self._socket, limit=MAX_QUESTION_BYTES)
         self._ready.set()
         await self._over.wait()
