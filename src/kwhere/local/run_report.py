@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kwhere.core.terms import Component, Part
-from kwhere.reports.figures import BYTES, NO_DATA, duration, quantity, significant
+from kwhere.reports.figures import BYTES, MASS, NO_DATA, duration, figure, quantity, significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,14 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         idle = report.energy_joules.get((component, Part.IDLE))
         if dynamic is not None or idle is not None:
             yield component, f"{_joules(dynamic)} dynamic, {_joules(idle)} idle"
-    grams = NO_DATA if report.emissions_grams is None else f"{significant(report.emissions_grams)} g"
-    yield "CO2e", f"{grams}  ({f'zone {report.zone}' if report.zone else 'no zone set'})"
+    yield "CO2e", f"{quantity(report.emissions_grams, MASS)}  ({f'zone {report.zone}' if report.zone else 'no zone set'})"
 
 
 def _energy(report: RunReport) -> str:
     if report.total_joules is None:
         return f"{NO_DATA}  (nothing measures here)"
     estimated = ", estimated" if report.method == "modelled" else ""
-    mean = f"  mean {significant(report.total_joules / report.wall_seconds)} W" if report.wall_seconds > 0 else ""
+    mean = f"  mean {figure(report.total_joules / report.wall_seconds)} W" if report.wall_seconds > 0 else ""
     return f"{_joules(report.total_joules)}{mean}  (method {report.method}{estimated}; by {report.accounted_by})"
 
 
@@ -102,4 +101,4 @@ def _seconds(value: float | None) -> str:
 
 
 def _joules(value: float | None) -> str:
-    return NO_DATA if value is None else f"{significant(value)} J"
+    return NO_DATA if value is None else f"{figure(value)} J"

@@ -1,6 +1,7 @@
 """The report of one command."""
 
 import json
+from dataclasses import replace
 
 from kwhere.core.terms import Component, Part
 from kwhere.local.run_report import RunReport, to_json, to_text
@@ -62,7 +63,7 @@ def test_text_says_unit_and_method_beside_every_number() -> None:
     assert "0 B read, 2.00 KiB written" in text
     assert "120 J  mean 12.0 W  (method modelled, estimated; by this command)" in text
     assert "cpu  120 J dynamic, 0 J idle" in text
-    assert "0.00185 g  (zone FR)" in text
+    assert "1.85 mg  (zone FR)" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -72,3 +73,10 @@ def test_text_of_the_unknown_has_no_zero() -> None:
     assert "–  (nothing measures here)" in text
     assert "–  (no zone set)" in text
     assert " 0 " not in text
+
+
+def test_next_to_nothing_is_no_row_of_zeros() -> None:
+    text = to_text(replace(FULL, energy_joules={(Component.CPU, Part.DYNAMIC): 1e-6}, emissions_grams=1.2e-11))
+
+    assert "energy  <0.001 J  mean <0.001 W" in text
+    assert "CO2e  <0.001 mg" in text
