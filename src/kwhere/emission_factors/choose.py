@@ -5,11 +5,12 @@ What stands in is always of the same basis (average), says what it is, and every
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, NoData, SourceError, Unavailable
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.emission_factors import static
 from kwhere.emission_factors.cached import CachedProvider
@@ -79,7 +80,7 @@ class Chooser:
         return tuple(provider for provider in self.beside if _may_know(provider, zone))
 
     def factors(self, zone: str, span: Span) -> Sequence[Factor]:
-        """Return factors that cover `span` without overlap, in time order.
+        """Return factors that cover `span` without overlap, in time order; the first and last may reach beyond it.
 
         Raises ConfigError for a zone that nobody knows, Unavailable where nothing may stand in.
         """
@@ -94,9 +95,9 @@ class Chooser:
         self._remember(zone, live)
         chosen = list(live)
         for gap in _gaps(live, span):
-            chosen += self._stand_in(zone, gap, whole=gap == span, reason=reason)
+            chosen += self._stand_in(zone, gap, span, reason)
         chosen.sort(key=lambda factor: factor.span)
-        self._tell(zone, chosen[-1], reason)
+        self._tell(zone, self._now_of(chosen), reason)
         return tuple(chosen)
 
     def _averages(self, zone: str, span: Span) -> Sequence[Factor]:
@@ -113,23 +114,38 @@ class Chooser:
         if real:
             self._last_good[zone] = real[-1]
 
-    def _stand_in(self, zone: str, gap: Span, *, whole: bool, reason: str) -> Iterator[Factor]:
-        """Yield what covers a gap: the last good factor as far as it may reach, then the country's or the world's."""
+    def _stand_in(self, zone: str, gap: Span, span: Span, reason: str) -> Iterator[Factor]:
+        """Yield what covers a gap: the last good factor as far as it may reach, then the country's or the world's.
+
+        At the edges of `span`, which move with every question, it reaches to where it would the next time too: the
+        same factor is told again, and nobody has to recompute for it.
+        """
+        start, is_last = gap.start, gap.end == span.end
         good = self._last_good.get(zone)
-        start = gap.start
-        if good is not None and good.span.end <= gap.end:
-            reach = min(gap.end, good.span.end + timedelta(hours=self._settings.last_good_hours))
-            if good.span.end <= start < reach:
+        if good is not None and good.span.end <= start:
+            reach = good.span.end + timedelta(hours=self._settings.last_good_hours)
+            reach = reach if is_last else min(reach, gap.end)
+            if start < reach:
                 yield replace(
                     good,
                     span=Span(start, reach),
                     quality=Quality.ESTIMATED,
                     source=f"{good.source}; last good, of {good.span.start:%Y-%m-%d %H:%M} UTC",
                 )
-                start, whole = reach, False
-        if start < gap.end:
-            factor = self._of_country(zone, gap, reason)
-            yield factor if whole else replace(factor, span=Span(start, gap.end))
+                start = reach
+        if start >= gap.end:
+            return
+        factor = self._of_country(zone, gap, reason)
+        if gap == span and start == gap.start:
+            yield factor
+            return
+        begin = _midnight(start) if start == span.start else start
+        yield replace(factor, span=Span(begin, _midnight(gap.end) + timedelta(days=1) if is_last else gap.end))
+
+    def _now_of(self, chosen: Sequence[Factor]) -> Factor:
+        """Return the factor in force now; the newest where none is."""
+        now = datetime.fromtimestamp(self._clock.utc_ns() / NANOSECONDS_PER_SECOND, UTC)
+        return next((factor for factor in chosen if factor.span.start <= now < factor.span.end), chosen[-1])
 
     def _of_country(self, zone: str, gap: Span, reason: str) -> Factor:
         try:
@@ -141,8 +157,8 @@ class Chooser:
                 raise
             return self._fallback.factors(static.WORLD, gap)[0]
 
-    def _tell(self, zone: str, newest: Factor, reason: str) -> None:
-        after = f"{newest.provider} {newest.zone} {newest.quality}"
+    def _tell(self, zone: str, present: Factor, reason: str) -> None:
+        after = f"{present.provider} {present.zone} {present.quality}"
         before = self._in_force.get(zone)
         if before != after:
             self._in_force[zone] = after
@@ -179,6 +195,17 @@ def _check_zones(countries: EmissionFactorProvider, zones: Mapping[str, str]) ->
 def country_of(zone: str) -> str:
     """Return the country of a provider's zone: what stands before the first - or _ (`US-CAL-CISO`, `DE_LU`)."""
     return zone.replace("_", "-").split("-", 1)[0]
+
+
+def without_asking(settings: EmissionFactorSettings) -> EmissionFactorSettings:
+    """Return settings that ask no service: for whom is not the server. A live reporting provider becomes `static`."""
+    plugin = find_providers().plugins.get(settings.reporting)
+    reporting = static.NAME if plugin is not None and plugin.is_live else settings.reporting
+    return settings.model_copy(update={"reporting": reporting, "beside": ()})
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _in_order(factors: Sequence[Factor]) -> list[Factor]:

@@ -103,7 +103,7 @@ class FactorPass:
         answers: list[_Answer] = []
         faults: list[str] = []
         askers: list[tuple[EmissionFactorProvider | Chooser, bool]] = [(self._chooser, True)]
-        askers += [(provider, False) for provider in self._chooser.beside]
+        askers += [(provider, False) for provider in self._chooser.beside_of(zone)]
         for asker, reporting in askers:
             try:
                 answers.append(_Answer(asker.factors(zone, span), reporting))

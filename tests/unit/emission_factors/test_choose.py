@@ -5,11 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.emission_services import HandClock
 
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import ConfigError, NoData, SourceError, Unavailable
 from kwhere.core.timespan import Span
-from kwhere.emission_factors.choose import Chooser, QualityChange, build_chooser, country_of
+from kwhere.emission_factors.choose import Chooser, QualityChange, build_chooser, country_of, without_asking
 from kwhere.emission_factors.plugin import ProviderPlugin, ProviderSettings
 from kwhere.emission_factors.provider import Basis, Factor, Quality, Scope, System
 from kwhere.emission_factors.registry import Providers, find_providers
@@ -49,7 +50,9 @@ def chooser(provider: Live, **settings: object) -> tuple[Chooser, list[QualityCh
     changes: list[QualityChange] = []
     fallback = StaticProvider(shipped_table())
     chosen = EmissionFactorSettings.model_validate({"reporting": "live", **settings})
-    return Chooser(provider, fallback, chosen, SystemClock(), report=changes.append), changes
+    # A day later: what is newest is what is told.
+    clock = HandClock(NOON + timedelta(days=1))
+    return Chooser(provider, fallback, chosen, clock, report=changes.append), changes
 
 
 def grams(factors: Sequence[Factor]) -> list[tuple[float, float, float]]:
@@ -83,7 +86,8 @@ def test_the_last_good_figure_stands_in_for_some_hours_then_the_countrys(error: 
     provider.answer = error
     found = choose.factors("FR", hours(1, 5))
 
-    assert grams(found) == [(1, 3, 20), (3, 5, FRANCE)]
+    # The country's reaches to midnight, so that it is the same when the next question ends later.
+    assert grams(found) == [(1, 3, 20), (3, 12, FRANCE)]
     assert [factor.quality for factor in found] == [Quality.ESTIMATED, Quality.STATIC]
     assert "last good, of 2026-11-29 12:00 UTC" in found[0].source
     assert [change.after for change in changes] == ["live FR measured", "static FR static"]
@@ -96,11 +100,11 @@ def test_a_gap_within_live_figures_is_filled_and_nothing_overlaps() -> None:
     choose, _ = chooser(provider)
 
     assert grams(choose.factors("FR", hours(0, 5))) == [
-        (0, 1, FRANCE),
+        (-12, 1, FRANCE),
         (1, 2, 20),
         (2, 3, FRANCE),
         (3, 4, 30),
-        (4, 5, 30),
+        (4, 10, 30),
     ]
 
 
@@ -254,3 +258,47 @@ def test_outside_providers_are_found_and_broken_ones_refused() -> None:
 
     assert set(found.plugins) == {*find_providers(()).plugins, "good"}
     assert len(found.refused) == 3
+
+
+@pytest.mark.parametrize("answer", [Unavailable("timeout", "no answer"), NoData("later"), ()])
+def test_case_energy_e4_what_was_known_of_the_past_stays_when_the_provider_goes(
+    answer: Sequence[Factor] | Exception,
+) -> None:
+    """Two days are asked for again and again: the hours that were measured do not become the country's mean."""
+    provider = Live()
+    provider.answer = [live(-48, 0, 20)]
+    choose, _ = chooser(provider, last_good_hours=6)
+    choose.factors("FR", hours(-48, 1))
+
+    provider.answer = answer
+
+    assert grams(choose.factors("FR", hours(-46, 3))) == [(-48, 0, 20), (0, 6, 20)]
+
+
+def test_while_a_provider_is_away_the_same_factors_are_told_again() -> None:
+    """Every factor that is news makes hours be derived anew."""
+    provider = Live()
+    provider.answer = [live(-48, -20, 20)]
+    choose, _ = chooser(provider, last_good_hours=6)
+    choose.factors("FR", hours(-48, 1))
+    provider.answer = Unavailable("timeout", "no answer")
+
+    first = choose.factors("FR", hours(-47, 2))
+
+    assert choose.factors("FR", hours(-46.75, 2.25)) == first
+
+
+def test_a_marginal_factor_among_the_reported_ones_is_refused() -> None:
+    provider = Live()
+    provider.answer = [replace(live(0, 1, 800), basis=Basis.MARGINAL)]
+    choose, changes = chooser(provider)
+
+    assert [factor.provider for factor in choose.factors("FR", hours(0, 1))] == ["static"]
+    assert "never mixed" in changes[-1].reason
+
+
+def test_whoever_is_no_server_asks_no_service() -> None:
+    settings = EmissionFactorSettings(reporting="rte", beside=("neso",))
+
+    assert without_asking(settings) == EmissionFactorSettings(reporting="static")
+    assert without_asking(EmissionFactorSettings(reporting="fixed")).reporting == "fixed"
