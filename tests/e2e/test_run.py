@@ -58,8 +58,8 @@ def test_options_after_the_command_are_the_commands() -> None:
     assert done.stdout == "--json --help\n"
 
 
-def test_a_report_without_a_zone_has_no_grams() -> None:
-    report = report_of(run("true"))
+def test_a_report_without_a_zone_has_no_grams(tmp_path: Path) -> None:
+    report = report_of(run("true", env={**os.environ, "KWHERE_STATE": str(tmp_path)}))
 
     assert report["emissions_grams"] is None
     assert report["zone"] is None
@@ -95,15 +95,15 @@ def test_an_unknown_key_stops_it_before_the_command(tmp_path: Path) -> None:
         "{burn}",
         # a child that ends early, a grandchild whose parent ends first (an orphan), and many short processes
         "{burn} & {burn} & wait",
-        "(({burn}) & sleep 0.05) ; sleep 1",
+        "(({burn}; touch {flag}) & sleep 0.05); until [ -e {flag} ]; do sleep 0.05; done",
         "for i in 1 2 3 4 5 6 7 8; do sh -c 'true'; done; {burn}",
     ],
 )
-def test_cpu_seconds_agree_with_the_kernel(script: str) -> None:
+def test_cpu_seconds_agree_with_the_kernel(script: str, tmp_path: Path) -> None:
     burn = f"{sys.executable} -c '{BURN.format(seconds=0.5)}'"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
 
-    report = report_of(run("bash", "-c", script.format(burn=burn)))
+    report = report_of(run("bash", "-c", script.format(burn=burn, flag=tmp_path / "done")))
 
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     everything = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

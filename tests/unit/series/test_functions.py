@@ -193,7 +193,10 @@ def test_what_lies_in_a_gap_is_unknown(steps: list[tuple[float, float]], max_gap
         assert (value is not None) == touched
 
 
-@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(-1e9, 1e9)), max_size=80), st.sampled_from([0.1, 1, 10, 97]))
+MOMENTS = st.integers(0, 1_000_000_000).map(lambda ms: ms / 1000)  # times are milliseconds, as every store has them
+
+
+@given(st.lists(st.tuples(MOMENTS, st.floats(-1e9, 1e9)), max_size=80), st.sampled_from([0.1, 1, 10, 97]))
 def test_one_sample_a_step_is_kept_and_it_is_one_of_the_originals(
     samples: list[tuple[float, float]], step: float
 ) -> None:
