@@ -80,7 +80,8 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         idle = report.energy_joules.get((component, Part.IDLE))
         if dynamic is not None or idle is not None:
             yield component, f"{_joules(dynamic)} dynamic, {_joules(idle)} idle"
-    yield "CO2e", f"{quantity(report.emissions_grams, MASS)}  ({f'zone {report.zone}' if report.zone else 'no zone set'})"
+    zone = f"zone {report.zone}" if report.zone else "no zone set"
+    yield "CO2e", f"{quantity(report.emissions_grams, MASS)}  ({zone})"
 
 
 def _energy(report: RunReport) -> str:
