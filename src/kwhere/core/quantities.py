@@ -3,12 +3,6 @@
 Energy is integer microjoules everywhere inside, time integer nanoseconds; both change once more, on the screen.
 """
 
-from typing import NewType
-
-Microjoules = NewType("Microjoules", int)
-Microwatts = NewType("Microwatts", int)
-Nanoseconds = NewType("Nanoseconds", int)
-
 MICROJOULES_PER_JOULE = 1_000_000
 NANOSECONDS_PER_SECOND = 1_000_000_000
 JOULES_PER_KWH = 3_600_000

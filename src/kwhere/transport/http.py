@@ -4,8 +4,8 @@ import logging
 import math
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -69,7 +69,7 @@ class _Question:
 
 
 class _Remote:
-    """What both clients share: the address, the limits, and how httpx is to be built."""
+    """The address, the limits, and how httpx is to be built."""
 
     def __init__(
         self,
@@ -256,96 +256,3 @@ class HttpClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class AsyncHttpClient:
-    """The same, for the edges that run in an event loop."""
-
-    def __init__(
-        self,
-        base_url: str,
-        settings: HttpClientSettings | None = None,
-        *,
-        token: str | None = None,
-        unix_socket: str | None = None,
-        monotonic_ns: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
-        self._remote = _Remote(base_url, settings or DEFAULTS, token, unix_socket, monotonic_ns)
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(
-                verify=self._remote.verify, uds=unix_socket, proxy=self._remote.settings.proxy_url, trust_env=False
-            ),
-            headers=self._remote.headers,
-            timeout=self._remote.timeout,
-            trust_env=False,
-        )
-
-    async def get(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        timeout_seconds: float | None = None,
-    ) -> Answer:
-        """Return the answer to a GET of `path` below the base address, within `timeout_seconds` if that is less."""
-        question: _Question | None = self._remote.question(
-            "GET", path, params, headers, timeout_seconds=timeout_seconds
-        )
-        for _ in range(MAX_REDIRECTS + 1):
-            assert question is not None
-            answer, again = await self._ask(question)
-            if again is None:
-                return answer
-            question = again
-        raise SourceError(f"{path}: more than {MAX_REDIRECTS} redirects")
-
-    async def post(
-        self,
-        path: str,
-        *,
-        form: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Return the answer to a POST of a form or of bytes; redirects are never followed."""
-        return (await self._ask(self._remote.question("POST", path, params, headers, form, content)))[0]
-
-    async def _ask(self, question: _Question) -> tuple[Answer, _Question | None]:
-        began_ns = self._remote.monotonic_ns()
-        async with self._stream(question) as answer:
-            again = self._remote.redirected(question, answer)
-            body = self._remote.body(question, answer)
-            async for chunk in answer.aiter_raw():
-                body.feed(chunk)
-            elapsed = (self._remote.monotonic_ns() - began_ns) / 1e9
-            return Answer(answer.status_code, dict(answer.headers), body.finish(), elapsed), again
-
-    @asynccontextmanager
-    async def _stream(self, question: _Question) -> AsyncIterator[httpx.Response]:
-        try:
-            async with self._client.stream(
-                question.method,
-                question.url,
-                headers=question.headers,
-                data=question.form,
-                content=question.content,
-                timeout=self._remote.limits(question),
-                extensions=self._remote.extensions(),
-            ) as answer:
-                yield answer
-        except httpx.HTTPError as error:
-            raise self._remote.failure(question, error) from error
-
-    async def aclose(self) -> None:
-        """Give back the connections."""
-        await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -1,6 +1,5 @@
 """HTTP clients against real servers on loopback."""
 
-import asyncio
 import gzip
 import ssl
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
-from kwhere.transport.http import AsyncHttpClient, HttpClient
+from kwhere.transport.http import HttpClient
 from kwhere.transport.settings import HttpClientSettings
 
 Route = Callable[[BaseHTTPRequestHandler], None]
@@ -286,25 +285,3 @@ def test_a_form_is_posted() -> None:
     with serving(route) as url, HttpClient(url) as client:
         assert client.post("/q", form={"query": "up"}).text == "application/x-www-form-urlencoded query=up"
         assert client.post("/q", content=b"raw", headers={"Content-Type": "text/x"}).text == "text/x raw"
-
-
-def test_the_asynchronous_client_says_the_same() -> None:
-    async def talk(url: str) -> tuple[str, str]:
-        async with AsyncHttpClient(url, token="t") as client:
-            return (await client.get("/a")).text, (await client.post("/b", form={"x": "1"})).text
-
-    with serving(lambda h: answer(h, f"{h.path} {h.headers['Authorization']}".encode())) as url:
-        assert asyncio.run(talk(url)) == ("/a Bearer t", "/b Bearer t")
-
-
-def test_the_asynchronous_client_fails_the_same() -> None:
-    async def talk(url: str, **settings: object) -> None:
-        async with AsyncHttpClient(url, HttpClientSettings.model_validate(settings)) as client:
-            await client.get("/")
-
-    with serving(lambda h: answer(h, b"x" * 11)) as url, pytest.raises(SourceError):
-        asyncio.run(talk(url, max_answer_bytes=10))
-    with pytest.raises(Unavailable):
-        asyncio.run(talk(url))
-    with serving(lambda h: answer(h, b"", 302, Location="/")) as url, pytest.raises(SourceError):
-        asyncio.run(talk(url))
