@@ -35,13 +35,13 @@ def trees() -> list[Path]:
 def jobs() -> Iterator[Path]:
     """Yield a directory in which jobs can be made; skips where this machine lets nobody make one."""
     if os.geteuid() != 0 or not trees():
-        pytest.skip("needs root and cgroups to make units")
+        pytest.skip("needs the service cgroups: root makes units in them")
     top = trees()[0] / "slurm_kwsoak"
     place = top / "uid_1000"
     try:
         place.mkdir(parents=True)
     except OSError as error:
-        pytest.skip(f"cgroups cannot be made here: {error}")
+        pytest.skip(f"needs the service cgroups: {error}")
     yield place
     place.rmdir()
     top.rmdir()

@@ -47,7 +47,7 @@ class Authority:
 def make_authority(directory: Path, name: str = "test authority") -> Authority:
     """Return a new authority whose files are kept in `directory`."""
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not here")
+        pytest.skip("needs the service openssl: make test-services")
     new = [
         "openssl",
         "req",

@@ -62,7 +62,7 @@ def tree(request: pytest.FixtureRequest) -> Iterator[RealTree]:
         made = RealTree(host, layout.cpu[0])
         made.make(f"/kwhere-run-probe-{ID}")
     except (Unavailable, OSError) as error:
-        pytest.skip(f"no writable cgroup {request.param} tree: {error}")
+        pytest.skip(f"needs the service cgroups ({request.param}): {error}")
     made.clean()
     made.made.clear()
     yield made

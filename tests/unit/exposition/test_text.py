@@ -133,7 +133,7 @@ def test_equal_values_under_other_names_are_told_apart() -> None:
     assert 'kwhere_other{a="x",b="y"} 2\n' in page
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs the service promtool: make test-services")
 def test_promtool_reads_the_page() -> None:
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=render(PAGE).encode(), capture_output=True, check=False

@@ -308,7 +308,7 @@ def real_cgroup() -> Iterator[tuple[HostFS, str]]:
         directory = host.path(layout.cpu[0].directory(name))
         directory.mkdir()
     except (Unavailable, OSError) as error:
-        pytest.skip(f"no writable cgroup tree: {error}")
+        pytest.skip(f"needs the service cgroups: {error}")
     yield host, name
     if directory.exists():
         directory.rmdir()

@@ -188,10 +188,10 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     point = tmp_path / "disk"
     point.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting needs root")
+        pytest.skip("needs the service root: mounting")
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(point)], check=False)
     if done.returncode != 0:
-        pytest.skip("mounting is not permitted here")
+        pytest.skip("needs the service mounts: not permitted here")
     yield point
     subprocess.run(["umount", "-l", str(point)], check=True)
 
