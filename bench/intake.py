@@ -8,7 +8,6 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -64,15 +63,18 @@ def _figures(seed: int, slot: int) -> Figures:
     )
 
 
-def bodies(slots: int, per_page: int) -> Iterator[tuple[int, bytes]]:
+def bodies(slots: int, per_page: int) -> tuple[list[bytes], list[list[bytes]]]:
+    """Return, per node, a first page of one slot, which names units and users, and the pages that follow."""
     journals = [HandJournal(node=f"n{n}", machine_id=f"m{n}", cpus=128) for n in range(NODES)]
-    for number in range(slots):
+    for number in range(slots + 1):
         for node, journal in enumerate(journals):
             journal.append(entries(node, number))
-    for first in range(0, slots, per_page):
-        for node, journal in enumerate(journals):
-            after = f"{journal.epochs[0]}:{first}" if first else None
-            yield node, journal.body(after, per_page)
+    first = [journal.body(None, 1) for journal in journals]
+    rest = [
+        [journal.body(f"{journal.epochs[0]}:{after}", per_page) for after in range(1, slots + 1, per_page)]
+        for journal in journals
+    ]
+    return first, rest
 
 
 def _read(booker: PageBooker, node: int, its_pages: list[bytes]) -> None:
@@ -84,11 +86,13 @@ def _read(booker: PageBooker, node: int, its_pages: list[bytes]) -> None:
 def measure(engine: Engine, database: str, shape: str, slots: int, per_page: int) -> None:
     upgrade(engine)
     booker = PageBooker(engine, Grid(ZoneInfo("UTC")), 30.0)
-    pages = list(bodies(slots, per_page))
+    first, rest = bodies(slots, per_page)
+    for node in range(NODES):
+        _read(booker, node, [first[node]])
     rows = NODES * slots * (UNITS + 2)
     started, cpu = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(lambda node: _read(booker, node, [body for its, body in pages if its == node]), range(NODES)))
+        list(pool.map(lambda node: _read(booker, node, rest[node]), range(NODES)))
     elapsed = time.perf_counter() - started
     print(
         json.dumps(

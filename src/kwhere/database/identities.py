@@ -14,6 +14,8 @@ from kwhere.database.sums import RunKey, RunNames, RunSums
 
 _CHUNK = 500
 """Words per IN list: both databases take more, and their planners like fewer."""
+_SEEN_NS = 3600 * NANOSECONDS_PER_SECOND
+"""An account's last sight is kept to the hour."""
 RUNNING = "running"
 ENDED = "ended"
 
@@ -49,9 +51,14 @@ def _ensure_accounts(
     """Return ids by name; `seen` are the names with the newest moment, UTC ns."""
     if not seen:
         return {}
-    # In order of name: two servers that book at once then never wait for each other crosswise.
+    # In order of name: two servers that book at once then never wait for each other crosswise. Accounts that are known
+    # are not locked, or the pages of a job's thousand nodes would wait for each other.
     rows = [(cluster_id, name, seen_ns) for name, seen_ns in sorted(seen.items())]
-    bulk.upsert(connection, table, ("cluster_id", "name"), {"last_seen_ns": Merge.LARGER}, rows)
+    bulk.upsert(connection, table, ("cluster_id", "name"), {"last_seen_ns": Merge.KEEP}, rows)
+    same = f"{table.name}.cluster_id = v.cluster_id AND {table.name}.name = v.name"
+    stale = f"{table.name}.last_seen_ns < v.last_seen_ns - {_SEEN_NS}"
+    columns = ("cluster_id", "name", "last_seen_ns")
+    bulk.update(connection, table, columns, {"last_seen_ns": "v.last_seen_ns"}, f"{same} AND {stale}", rows)
     found: dict[str, int] = {}
     for names in _chunks(sorted(seen)):
         query = select(table.c.name, table.c.id).where(table.c.cluster_id == cluster_id, table.c.name.in_(names))

@@ -214,6 +214,7 @@ class AccountRecord:
     energy_total_uj: int
     emissions_grams: float | None
     last_seen_at: datetime
+    """To the hour."""
 
 
 @dataclass(frozen=True, slots=True)
