@@ -1,4 +1,4 @@
-"""Seconds from the command to what a newcomer waits for: `--help`, and the first unit's watts on the API; JSON lines."""
+"""Seconds from the command to what a newcomer waits for: `--help`, and the first watts on the API; JSON lines."""
 
 import json
 import os
