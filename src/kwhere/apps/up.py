@@ -16,6 +16,7 @@ from kwhere.agent.listen import KEY as LISTEN_KEY
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError
+from kwhere.emission_factors.zones import system_time_zone
 from kwhere.local.supervisor import Supervisor
 from kwhere.reports.sources import Hint
 
@@ -127,11 +128,12 @@ class KeptHints:
 
 
 def up_settings(settings: Settings, state_dir: Path, agent_url: str) -> Settings:
-    """Return `settings` with what one machine needs: short slots, fast pulls, one target."""
+    """Return `settings` with what one machine needs: short slots, fast pulls, one target, its own time zone."""
     tree: dict[str, Any] = settings.model_dump(exclude_unset=True)  # what nobody set keeps its place's own default
     agent, server = tree.setdefault("agent", {}), tree.setdefault("server", {})
     agent.setdefault("slot_seconds", max(SLOT_SECONDS, settings.agent.interval_seconds))
     agent.setdefault("first_slot_seconds", max(FIRST_SLOT_SECONDS, settings.agent.interval_seconds))
+    tree.setdefault("site", {}).setdefault("time_zone", system_time_zone())
     server["pull_seconds"] = PULL_SECONDS
     server["targets"] = (
         {

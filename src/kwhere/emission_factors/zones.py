@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _TABLES = "zone.tab"
 _LINKS = "tzdata.zi"
@@ -25,6 +26,21 @@ def propose_country(
     for zone in time_zones(os.environ if environment is None else environment, localtime, timezone_file):
         return country_of_time_zone(zone)
     return None
+
+
+def system_time_zone(
+    environment: Mapping[str, str] | None = None,
+    localtime: Path = Path("/etc/localtime"),
+    timezone_file: Path = Path("/etc/timezone"),
+) -> str:
+    """Return the IANA name of this machine's time zone; `UTC` where it tells none that is known."""
+    for zone in time_zones(os.environ if environment is None else environment, localtime, timezone_file):
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+        return zone
+    return "UTC"
 
 
 def time_zones(environment: Mapping[str, str], localtime: Path, timezone_file: Path) -> Iterator[str]:

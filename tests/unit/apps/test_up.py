@@ -61,6 +61,16 @@ def test_one_machine_has_short_slots_and_one_target(tmp_path: Path) -> None:
     )
 
 
+def test_days_are_the_machines_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+
+    own = up_settings(Settings(), tmp_path, "http://127.0.0.1:9810")
+    given = Settings.model_validate({"site": {"time_zone": "Europe/Paris"}})
+
+    assert own.site.time_zone == "Asia/Kathmandu"
+    assert up_settings(given, tmp_path, "http://127.0.0.1:9810").site.time_zone == "Europe/Paris"
+
+
 def test_what_a_person_set_is_kept(tmp_path: Path) -> None:
     given = Settings.model_validate({"agent": {"slot_seconds": 30, "interval_seconds": 20}})
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kwhere.emission_factors.static import shipped_table
-from kwhere.emission_factors.zones import country_of_time_zone, propose_country
+from kwhere.emission_factors.zones import country_of_time_zone, propose_country, system_time_zone
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,15 @@ def test_every_shipped_country_but_kosovo_has_a_time_zone_that_suggests_it() -> 
     suggested = set(_tables()[0].values())
 
     assert {country.iso2 for country in shipped_table().countries if country.iso2} - suggested == {"XK"}
+
+
+@pytest.mark.parametrize(
+    ("named", "zone"),
+    [("Europe/Paris", "Europe/Paris"), (":Asia/Tokyo", "Asia/Tokyo"), ("CET-1CEST", "UTC"), ("../etc/passwd", "UTC")],
+)
+def test_the_systems_time_zone_is_one_that_is_known(tmp_path: Path, named: str, zone: str) -> None:
+    assert system_time_zone({"TZ": named}, tmp_path / "none", tmp_path / "none") == zone
+
+
+def test_a_machine_that_tells_no_time_zone_keeps_utc(tmp_path: Path) -> None:
+    assert system_time_zone({}, tmp_path / "none", tmp_path / "none") == "UTC"
