@@ -105,10 +105,11 @@ def serving(route: Route, clock: HandClock) -> Iterator[Service]:
             self.send_header("Date", format_datetime(service.clock.now, usegmt=True))
             for name, value in answer.headers.items():
                 self.send_header(name, value)
+            self.send_header("Connection", "close")
             self.send_header("Content-Length", str(len(answer.body) + (10 if answer.closes else 0)))
             self.end_headers()
             self.wfile.write(answer.body)
-            self.close_connection = answer.closes
+            self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -293,6 +293,43 @@ class FactorView:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastPoint:
+    """A forecast factor over its span, in grams per kWh."""
+
+    span: SpanView
+    grams_per_kwh: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastView:
+    """One provider's forecast for one zone; `window` is the span that emits least, null where none fits."""
+
+    provider: str
+    zone: str
+    basis: str
+    scope: str
+    system: str
+    published_at: datetime
+    source: str
+    window: SpanView | None
+    grams_per_kwh: float | None
+    now_grams_per_kwh: float | None
+    mean_grams_per_kwh: float
+    points: list[ForecastPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastList:
+    """What lies ahead within `span`, for windows of `length_seconds`."""
+
+    span: SpanView
+    length_seconds: float
+    items: list[ForecastView]
+    missing: dict[str, str]
+    """Why a provider has none, by its name and zone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """Whether the account is in order; `status` is ok or degraded, `reasons` says why."""
 

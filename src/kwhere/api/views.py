@@ -14,6 +14,8 @@ from kwhere.api.models import (
     EmissionsView,
     EnergyJoules,
     FactorView,
+    ForecastPoint,
+    ForecastView,
     MethodView,
     NodeRunView,
     NodeView,
@@ -43,6 +45,7 @@ from kwhere.database.records import (
     UsageReport,
     UsageRow,
 )
+from kwhere.reports.outlook import Outlook
 from kwhere.series.charts import Chart
 
 
@@ -263,6 +266,25 @@ def _component_balance(part: ComponentBalance) -> ComponentBalanceView:
         span_nanoseconds=part.span_ns,
         method=str(part.method),
         source=part.source,
+    )
+
+
+def forecast_view(outlook: Outlook) -> ForecastView:
+    """Return what lies ahead."""
+    first, window = outlook.factors[0], outlook.window
+    return ForecastView(
+        provider=first.provider,
+        zone=outlook.zone,
+        basis=str(first.basis),
+        scope=str(first.scope),
+        system=str(first.system),
+        published_at=max(factor.published_at for factor in outlook.factors),
+        source=first.source,
+        window=None if window is None else span_view(window.span),
+        grams_per_kwh=None if window is None else window.grams_per_kwh,
+        now_grams_per_kwh=outlook.now_grams_per_kwh,
+        mean_grams_per_kwh=outlook.mean_grams_per_kwh,
+        points=[ForecastPoint(span_view(factor.span), factor.grams_per_kwh) for factor in outlook.factors],
     )
 
 

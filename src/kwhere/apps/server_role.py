@@ -24,7 +24,8 @@ from kwhere.database.grid import Grid
 from kwhere.database.maintenance import upgrade
 from kwhere.database.reader import Reader
 from kwhere.database.settings import DatabaseSettings
-from kwhere.emission_factors.choose import build_chooser
+from kwhere.emission_factors.choose import Chooser, build_chooser
+from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
@@ -86,10 +87,17 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
             stack.callback(scraper.stop)
         intake.start()
         stack.callback(intake.stop)
-        passes = build_passes(settings, engine, clock)
+        chooser = build_chooser(
+            settings.emission_factors,
+            clock,
+            zones=zones_by_key(settings.site),
+            state_dir=inputs.state_dir / "emission_factors",
+            report=report_quality,
+        )
+        passes = build_passes(settings, engine, chooser, clock)
         passes.start()
         stack.callback(passes.stop)
-        sources = build_sources(settings, engine, store, clock, inputs.hints)
+        sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
         app = build_app(sources, rules)
         app.mount("/", build_pages(sources, settings.pages))
         grants = PushGrants(settings.server.push)
@@ -171,10 +179,9 @@ def build_booker(settings: Settings, engine: Engine) -> PageBooker:
     return PageBooker(engine, Grid(settings.site.tz), server.pull_seconds, server.max_clock_offset_seconds)
 
 
-def build_passes(settings: Settings, engine: Engine, clock: Clock) -> PassRunner:
-    """Return what keeps the account: factors, then rollups that use them, then upkeep. Raises ConfigError."""
+def build_passes(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> PassRunner:
+    """Return what keeps the account: factors, then rollups that use them, then upkeep."""
     site = settings.site
-    chooser = build_chooser(settings.emission_factors, clock, zones=zones_by_key(site), report=report_quality)
     passes = (
         FactorPass(engine, site, chooser, clock),
         RollupPass(engine, site, clock),
@@ -205,7 +212,12 @@ class NodeNames:
 
 
 def build_sources(
-    settings: Settings, engine: Engine, store: SeriesStore, clock: Clock, hints: Callable[[], Sequence[Hint]]
+    settings: Settings,
+    engine: Engine,
+    store: SeriesStore,
+    clock: Clock,
+    hints: Callable[[], Sequence[Hint]],
+    factor_providers: Sequence[EmissionFactorProvider] = (),
 ) -> Sources:
     """Return what API and pages read from."""
     provider = StaticProvider(shipped_table())
@@ -223,6 +235,7 @@ def build_sources(
         pue_ratio=settings.site.pue_ratio,
         choose_zone=choose if settings.site.zone is None else None,
         zones=[ZoneChoice(zone, name) for zone, name in sorted(provider.zones().items(), key=lambda item: item[1])],
+        factor_providers=factor_providers,
         hints=hints,
         settings_in_force=lambda: settings_in_force(settings),
         version=__version__,

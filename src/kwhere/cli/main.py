@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
     "config": ("kwhere.cli.config:config", "Show or check the effective settings."),
     "database": ("kwhere.cli.database:database", "Check, upgrade, back up or restore the database."),
+    "factors": ("kwhere.cli.factors:factors", "List emission factors in force; find the greenest hours ahead."),
     "nodes": ("kwhere.cli.nodes:nodes", "List nodes; retire one; take one in again."),
     "completion": ("kwhere.cli.completion:completion", "Print the completion script of your shell."),
 }

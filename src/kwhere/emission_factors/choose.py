@@ -14,7 +14,7 @@ from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.emission_factors import static
 from kwhere.emission_factors.cached import CachedProvider
-from kwhere.emission_factors.provider import Basis, EmissionFactorProvider, Factor, Quality, ZoneChecker
+from kwhere.emission_factors.provider import Basis, EmissionFactorProvider, Factor, Quality, ZoneChecker, may_know
 from kwhere.emission_factors.registry import Providers, find_providers
 from kwhere.emission_factors.settings import EmissionFactorSettings
 
@@ -77,7 +77,7 @@ class Chooser:
 
     def beside_of(self, zone: str) -> tuple[EmissionFactorProvider, ...]:
         """Return the providers beside that may know `zone`: one of another country need not be asked."""
-        return tuple(provider for provider in self.beside if _may_know(provider, zone))
+        return tuple(provider for provider in self.beside if may_know(provider, zone))
 
     def factors(self, zone: str, span: Span) -> Sequence[Factor]:
         """Return factors that cover `span` without overlap, in time order; the first and last may reach beyond it.
@@ -163,15 +163,6 @@ class Chooser:
         if before != after:
             self._in_force[zone] = after
             self._report(QualityChange(zone, before, after, reason))
-
-
-def _may_know(provider: EmissionFactorProvider, zone: str) -> bool:
-    try:
-        if isinstance(provider, ZoneChecker):
-            provider.check_zone(zone)
-    except ConfigError:
-        return False
-    return True
 
 
 def _check_live_zones(provider: EmissionFactorProvider, zones: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from kwhere.core.errors import ConfigError
 from kwhere.core.timespan import Span
 
 
@@ -78,6 +79,11 @@ class EmissionFactorProvider(Protocol):
 class ForecastProvider(Protocol):
     """A provider that also looks ahead."""
 
+    @property
+    def name(self) -> str:
+        """Return its name, as in the settings."""
+        ...
+
     def forecast(self, zone: str, span: Span) -> Sequence[Factor]:
         """Return forecast factors that touch `span`, in time order, without overlap; raises like `factors`."""
         ...
@@ -99,3 +105,13 @@ class ZoneChecker(Protocol):
     def check_zone(self, zone: str) -> None:
         """Raise ConfigError where `zone` is none of its zones."""
         ...
+
+
+def may_know(provider: object, zone: str) -> bool:
+    """Return whether it is worth asking `provider` about `zone`: one of another country need not be."""
+    try:
+        if isinstance(provider, ZoneChecker):
+            provider.check_zone(zone)
+    except ConfigError:
+        return False
+    return True

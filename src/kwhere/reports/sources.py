@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kwhere.core.clock import Clock
+from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.reports.account import Account
 from kwhere.series.store import SeriesStore
 
@@ -58,6 +59,8 @@ class Sources:
     """Books the zone chosen on a page. Raises ConfigError for one without a factor. None: it cannot be changed here."""
     zones: Sequence[ZoneChoice] = ()
     """What may be chosen, by name."""
+    factor_providers: Sequence[EmissionFactorProvider] = ()
+    """The reporting provider of emission factors and those beside it, for what lies ahead."""
     hints: Callable[[], Sequence[Hint]] = field(default=_nothing)
     """What to do next on this site, the most useful first."""
     settings_in_force: Callable[[], Sequence[SettingInForce]] = field(default=_no_settings)

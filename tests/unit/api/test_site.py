@@ -7,7 +7,9 @@ from typing import NoReturn
 import pytest
 from fastapi import FastAPI
 from tests.asgi_client import AsgiClient
+from tests.emission_services import NOON
 from tests.fake_account import FakeAccount, FixedClock
+from tests.fake_forecast import Ahead
 
 from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
@@ -88,6 +90,24 @@ def test_accounts(client: AsgiClient, path: str, name: str) -> None:
     assert name in [item["name"] for item in client.get(f"/api/v1/{path}").json()["items"]]
     assert client.get(f"/api/v1/{path}/{name}").json()["items"][0]["name"] == name
     assert client.get(f"/api/v1/{path}/nobody").status_code == 404
+
+
+def test_the_greenest_hours_of_the_sites_own_zones() -> None:
+    providers = [Ahead("one", *([300.0] * 3), *([100.0] * 4), 300.0)]
+    sources = Sources(account=FakeAccount(), clock=FixedClock(now=NOON), factor_providers=providers)
+    client = AsgiClient(build_app(sources, GuardRules(hosts=frozenset({"testserver"}))))
+    zone = FakeAccount().clusters()[0].zone
+    providers[0].zone = str(zone)
+
+    document = client.get("/api/v1/emission-factors/forecast", params={"within": "8"}).json()
+
+    (item,) = document["items"]
+    assert (item["provider"], item["zone"], item["basis"]) == ("one", zone, "average")
+    assert (item["grams_per_kwh"], item["now_grams_per_kwh"], item["mean_grams_per_kwh"]) == (100, 250, 200)
+    assert item["window"]["from"] == "2026-11-29T15:00:00Z"
+    assert len(item["points"]) == 8
+    assert client.get("/api/v1/emission-factors/forecast", params={"zone": "ZZ"}).status_code == 404
+    assert client.get("/api/v1/emission-factors/forecast", params={"length": "0"}).status_code in (400, 422)
 
 
 def test_factors_carry_their_provenance(client: AsgiClient) -> None:
@@ -175,7 +195,7 @@ def test_the_api_is_described() -> None:
         ),
         *("/api/v1/clusters", "/api/v1/nodes", "/api/v1/nodes/{node}", "/api/v1/nodes/{node}/balance"),
         *("/api/v1/usage", "/api/v1/users", "/api/v1/users/{user}", "/api/v1/projects", "/api/v1/projects/{project}"),
-        *("/api/v1/emission-factors", "/api/v1/health"),
+        *("/api/v1/emission-factors", "/api/v1/emission-factors/forecast", "/api/v1/health"),
     }
     for path in document["paths"].values():
         for operation in path.values():

@@ -1,11 +1,18 @@
-"""The site: factors in force, health."""
+"""The site: factors in force and ahead, health."""
 
-from fastapi import APIRouter
+from datetime import timedelta
+from typing import Annotated
 
-from kwhere.api.context import From, SourcesOf, To, optional_span
-from kwhere.api.models import FactorView, Health, Page
-from kwhere.api.views import factor_view
+from fastapi import APIRouter, Query
+
+from kwhere.api.context import From, SourcesOf, To, now_of, optional_span
+from kwhere.api.models import FactorView, ForecastList, Health, Page
+from kwhere.api.views import factor_view, forecast_view, span_view
+from kwhere.core.errors import NotFound
+from kwhere.core.timespan import Span
 from kwhere.database.records import DatabaseHealth
+from kwhere.reports.outlook import look_ahead
+from kwhere.reports.sources import Sources
 
 router = APIRouter(tags=["site"])
 
@@ -15,6 +22,34 @@ def emission_factors(sources: SourcesOf, start: From = None, to: To = None) -> P
     """Return the factors within a span; without one, those in force now."""
     span = optional_span(sources, start, to)
     return Page(items=[factor_view(record) for record in sources.account.emission_factors(span)])
+
+
+@router.get("/emission-factors/forecast")
+def emission_factor_forecast(
+    sources: SourcesOf,
+    zone: Annotated[str | None, Query(description="Only of this zone of the site", max_length=200)] = None,
+    within: Annotated[float, Query(gt=0, le=72, description="Hours to look ahead")] = 24.0,
+    length: Annotated[float, Query(gt=0, le=72, description="Length of the window, in hours")] = 4.0,
+) -> ForecastList:
+    """Return the window that emits least, by every provider that looks ahead."""
+    now, ahead = now_of(sources), timedelta(hours=within)
+    found = look_ahead(sources.factor_providers, _zones(sources, zone), now, ahead, timedelta(hours=length))
+    return ForecastList(
+        span=span_view(Span(now, now + ahead)),
+        length_seconds=length * 3600,
+        items=[forecast_view(outlook) for outlook in found.items],
+        missing=found.missing,
+    )
+
+
+def _zones(sources: Sources, zone: str | None) -> list[str]:
+    """Return the site's zones, or the one named; no other is anybody's to ask a provider about. Raises NotFound."""
+    zones = sorted({record.zone for record in sources.account.clusters() if record.zone is not None})
+    if zone is None:
+        return zones
+    if zone not in zones:
+        raise NotFound(f"zone {zone!r}: not a zone of this site; its zones: {', '.join(zones) or 'none'}")
+    return [zone]
 
 
 @router.get("/health")
