@@ -3,19 +3,34 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kwhere.core.errors import IntakeRefused
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND, joules
 from kwhere.core.terms import Component
 from kwhere.ledger.columns import ColumnLine, EntryColumns
-from kwhere.ledger.pages import PageHeader
+from kwhere.ledger.pages import ENERGY_COLUMN_NAMES, PageHeader
 from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Slot
 
 AHEAD_NS = 120 * NANOSECONDS_PER_SECOND
 """How far a slot may end in our future."""
+LONGEST_NS = 31 * 86_400 * NANOSECONDS_PER_SECOND
+"""Agents keep 14 days: no slot and no meter's span is longer, and a forged one would fill a million buckets."""
 CPU_TOLERANCE_PERCENT = 102
 LARGEST_FIGURE = 2**58
 """Of one entry in one slot; 1000 CPUs for three days are less. Many of them still add up within 64 bits."""
-_FIGURES = tuple(name for name in NUMBER_COLUMNS if not name.endswith("_byte_seconds"))
+_FIGURES = tuple(name for name in (*ENERGY_COLUMN_NAMES, *NUMBER_COLUMNS) if not name.endswith("_byte_seconds"))
 """Byte-seconds are kept as KiB-seconds and so have room."""
+LONGEST_TEXTS = {"manager": 64, "unit": 512, "run": 600, "user": 255, "project": 255, "node_name": 255}
+"""As the tables have them: SQLite would take more, PostgreSQL refuse the page for ever."""
+LONGEST_WORDS = {
+    "node": 255,
+    "machine_id": 128,
+    "boot_id": 64,
+    "epoch": 64,
+    "version": 64,
+    "idle_policy": 32,
+    "parent": 512,
+}
+LARGEST_CPUS = 2**20
 _ENERGIES = tuple((component, f"{component}_{part}_uj") for component, part in ENERGY_COLUMNS)
 
 
@@ -39,10 +54,12 @@ def fault_of(held: ColumnLine, limits: Limits, now_ns: int) -> str | None:
     slot, entries = held.line.slot, held.entries
     checks = (
         _future(slot, now_ns),
+        _length(slot),
         _foreign(entries, limits),
         _power(slot, limits),
         _cpu(slot, entries, limits),
         _size(entries),
+        _names(entries),
         _closure(held),
     )
     return "; ".join(reason for reason in checks if reason is not None) or None
@@ -51,6 +68,12 @@ def fault_of(held: ColumnLine, limits: Limits, now_ns: int) -> str | None:
 def _future(slot: Slot, now_ns: int) -> str | None:
     ahead_ns = slot.end_ns - now_ns
     return f"ends {ahead_ns / 1e9:.0f} s in the future" if ahead_ns > AHEAD_NS else None
+
+
+def _length(slot: Slot) -> str | None:
+    spans_ns = [control.span_ns for control in slot.controls]
+    longest_ns = max(slot.end_ns - slot.start_ns, slot.monotonic_ns, *spans_ns, 0)
+    return f"is {longest_ns / 86_400e9:.0f} days long" if longest_ns > LONGEST_NS else None
 
 
 def _foreign(entries: EntryColumns, limits: Limits) -> str | None:
@@ -83,6 +106,28 @@ def _cpu(slot: Slot, entries: EntryColumns, limits: Limits) -> str | None:
 def _size(entries: EntryColumns) -> str | None:
     largest = max((max(filter(None, entries.figures[name]), default=0) for name in _FIGURES), default=0)
     return "a figure beyond reason" if largest > LARGEST_FIGURE else None
+
+
+def _names(entries: EntryColumns) -> str | None:
+    for name, most in LONGEST_TEXTS.items():
+        longest = max((_bytes(text) for text in entries.texts[name] if text), default=0)
+        if longest > most:
+            return f"{name}: at most {most} bytes expected, found {longest}"
+    return None
+
+
+def _bytes(text: str) -> int:
+    """Return the length in UTF-8: an index of PostgreSQL counts bytes."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def check_header(header: PageHeader) -> None:
+    """Raise IntakeRefused where a header's words are longer than any real one's, and than what a database keeps."""
+    for name, most in LONGEST_WORDS.items():
+        if _bytes(getattr(header, name) or "") > most:
+            raise IntakeRefused(f"header {name}: at most {most} bytes expected")
+    if not 0 < header.slot_seconds <= LONGEST_NS // NANOSECONDS_PER_SECOND or header.cpus > LARGEST_CPUS:
+        raise IntakeRefused(f"header: {header.slot_seconds} s per slot on {header.cpus} CPUs cannot be")
 
 
 def residuals(held: ColumnLine) -> dict[Component, int]:

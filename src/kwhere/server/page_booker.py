@@ -22,7 +22,7 @@ from kwhere.ledger.columns import ColumnLine, ColumnPage
 from kwhere.ledger.pages import Cursor
 from kwhere.ledger.wire import LARGEST_INTEGER
 from kwhere.server.aggregate import aggregate
-from kwhere.server.checks import Limits, fault_of, residuals
+from kwhere.server.checks import Limits, check_header, fault_of, residuals
 from kwhere.server.journal_follower import Follower, JournalStopped, News
 from kwhere.server.target import Target
 
@@ -72,6 +72,7 @@ class PageBooker:
     def book(self, received: Received, active_targets: Collection[str] = ()) -> Outcome:
         """Take a page in. Raises IntakeRefused, with nothing booked; JournalStopped also stops the journal."""
         _check_node(received)
+        check_header(received.page.header)
         node_id: int | None = None
         news = News()
         try:

@@ -1,5 +1,6 @@
 """Exactly once: what a page adds, and what must never be added twice."""
 
+from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -242,6 +243,11 @@ def test_a_journal_that_begins_after_anothers_end_succeeds_it(engine: Engine, bo
         ({"cpus": 2}, [system(figures(1, 0, cpu_ns=130 * SECOND_NS))], LATER_NS, "at most 124 CPU seconds"),
         ({}, [system(figures(1, 0))], T0_NS - 61 * SECOND_NS, "ends 121 s in the future"),
         ({}, [unit(key("a"), figures(1, 0), node_name="other")], LATER_NS, "foreign nodes: other"),
+        ({}, [system(figures(2**58 + 1, 0))], LATER_NS, "a figure beyond reason"),
+        ({}, [system(figures(1, 0, io_read_bytes=2**62))], LATER_NS, "a figure beyond reason"),
+        ({}, [unit(key("x" * 513), figures(1, 0))], LATER_NS, "unit: at most 512 bytes expected, found 513"),
+        ({}, [unit(key("é" * 257), figures(1, 0))], LATER_NS, "unit: at most 512 bytes expected, found 514"),
+        ({}, [unit(key("a"), figures(1, 0), user="u" * 256)], LATER_NS, "user: at most 255 bytes"),
     ],
 )
 def test_what_cannot_be_goes_to_quarantine(
@@ -368,3 +374,58 @@ def test_slots_of_a_node_whose_clock_is_off_are_flagged(
         flags = connection.execute(select(schema.slots.c.flags)).scalar_one()
     assert offset_ns == offset_s * SECOND_NS
     assert bool(flags & to_bits([Flag.CLOCK])) is flagged
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"node": "n" * 256},
+        {"machine_id": "m" * 129},
+        {"boot_id": "b" * 65},
+        {"epochs": ["e" * 65]},
+        {"parent": "p" * 513},
+        {"slot_seconds": 0},
+        {"cpus": 2**40},
+    ],
+)
+def test_a_header_that_cannot_be_is_refused(engine: Engine, booker: PageBooker, facts: dict[str, Any]) -> None:
+    journal = HandJournal(**facts)
+    journal.append([system(figures(1, 0))], seconds=60)
+    (epoch,) = journal.epochs
+    header = replace(journal.header(epoch, 1), next=None)
+    page = ColumnPage(header, decode_column_page(_as_good(journal)).lines)
+
+    with pytest.raises(IntakeRefused, match="header"):
+        take(booker, page)
+
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(schema.nodes)).scalar_one() == 0
+
+
+def _as_good(journal: HandJournal) -> bytes:
+    """The journal's page under a header that is sound."""
+    good = HandJournal()
+    good.lines[good.epochs[0]] = journal.lines[journal.epochs[0]]
+    return good.body()
+
+
+def test_a_figure_at_the_limit_adds_up_without_overflow(engine: Engine, booker: PageBooker) -> None:
+    journal = HandJournal(cpus=2**20)
+    for _ in range(8):
+        journal.append([unit(key("a"), figures(1, 0, io_read_bytes=2**58))])
+
+    take(booker, journal.page())
+
+    with engine.connect() as connection:
+        assert connection.execute(select(schema.run_totals.c.io_read_bytes)).scalar_one() == 2**61
+
+
+def test_a_slot_of_half_a_century_is_held_back(engine: Engine, booker: PageBooker) -> None:
+    journal = HandJournal(end_ns=0)
+    journal.append([system(figures(1, 0))], seconds=T0_NS // SECOND_NS)
+
+    outcome = take(booker, journal.page())
+
+    with engine.connect() as connection:
+        reason = connection.execute(select(schema.quarantine.c.reason)).scalar_one()
+    assert (outcome.booked, reason) == (0, "is 20417 days long")
