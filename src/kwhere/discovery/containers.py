@@ -12,7 +12,7 @@ LXC = "lxc"
 _ID = r"(?P<id>[0-9A-Za-z]+)"
 _DOCKER_SCOPE = re.compile(rf"(?P<runtime>docker|nerdctl|cri-containerd|containerd|crio){'-'}{_ID}\.scope")
 _PODMAN_NAME = re.compile(rf"libpod-(?:payload-)?{_ID}(?:\.scope)?")
-_PODMAN_MONITOR = re.compile(rf"libpod-conmon-{_ID}(?:\.scope)?")
+_MONITOR = re.compile(r"(?:libpod|crio)-conmon-[0-9A-Za-z]+(?:\.scope)?")
 _FULL_ID = re.compile(r"[0-9a-f]{64}")
 _SHORT_ID = re.compile(r"[0-9A-Za-z]+")
 _LXC_PAYLOAD = re.compile(r"lxc\.payload\.(?P<name>.+)")
@@ -22,9 +22,9 @@ _DIRECTORIES = {"docker": "docker", "default": "containerd", "ecs": "docker"}
 
 
 def match(segments: Sequence[str]) -> Match | None:
-    """Return the deepest container of Docker or Podman that the path belongs to."""
+    """Return the deepest container of Docker or Podman that the path belongs to, or the monitor of one."""
     for index in range(len(segments) - 1, -1, -1):
-        found = _podman_at(segments, index) or _docker_at(segments, index)
+        found = _monitor_at(segments, index) or _podman_at(segments, index) or _docker_at(segments, index)
         if found is not None:
             return found
     return None
@@ -44,16 +44,22 @@ def match_lxc(segments: Sequence[str]) -> Match | None:
     return None
 
 
-def _podman_at(segments: Sequence[str], index: int) -> Match | None:
+def _monitor_at(segments: Sequence[str], index: int) -> Match | None:
+    """Return conmon's own directory: CRI-O keeps it in system.slice, Podman beside the container."""
     name = segments[index]
-    if not name.startswith("libpod-"):
-        return None
-    found = _PODMAN_NAME.fullmatch(name)
-    if found is not None:
-        return _found(segments, index, PODMAN, found["id"], "podman")
-    if _PODMAN_MONITOR.fullmatch(name) is not None:
+    lies_apart = name == "conmon" and index > 0 and segments[index - 1] == "libpod_parent"
+    if lies_apart or _MONITOR.fullmatch(name) is not None:
         return _found(segments, index, SYSTEM, "conmon", None)
     return None
+
+
+def _podman_at(segments: Sequence[str], index: int) -> Match | None:
+    found = _PODMAN_NAME.fullmatch(segments[index])
+    if found is None:
+        return None
+    # a container's payload may lie in a scope of the same name
+    top = next(i for i, name in enumerate(segments) if (m := _PODMAN_NAME.fullmatch(name)) and m["id"] == found["id"])
+    return _found(segments, top, PODMAN, found["id"], "podman")
 
 
 def _docker_at(segments: Sequence[str], index: int) -> Match | None:

@@ -10,7 +10,7 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.discovery.match import Match
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.hostfs import HostFS
-from kwhere.kernel.processes import read_command, read_environment, read_owner
+from kwhere.kernel.processes import read_cgroup_text, read_command, read_environment, read_owner
 
 _NAME_LENGTH = 256
 _PROCESSES_ASKED = 16
@@ -82,6 +82,14 @@ class Witness:
         for pid in self._first():
             try:
                 yield read_command(self._fs, pid)
+            except (Unavailable, SourceError):
+                continue
+
+    def cgroup_texts(self) -> Iterator[str]:
+        """Yield the texts of `/proc/PID/cgroup` that can be read."""
+        for pid in self._first():
+            try:
+                yield read_cgroup_text(self._fs, pid)
             except (Unavailable, SourceError):
                 continue
 

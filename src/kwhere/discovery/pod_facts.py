@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from kwhere.discovery import kubernetes
+from kwhere.discovery.classify import paths_of
 from kwhere.discovery.facts import Facts, Witness, names_in
-from kwhere.discovery.kubernetes import is_static
 from kwhere.discovery.libvirt import read_command
-from kwhere.discovery.match import Match
+from kwhere.discovery.match import Match, segments_of
 
 
 class PodNames:
@@ -24,23 +25,28 @@ class PodNames:
         labels = {
             "kube_namespace": namespace,
             "kube_pod": name,
-            "kube_qos": match.qos,
-            "kube_config_hash": pod_uid if is_static(pod_uid) else None,
-            "runtime": match.runtime,
+            "qos": match.qos,
+            "kube_config_hash": pod_uid if kubernetes.is_static(pod_uid) else None,
+            "runtime": match.runtime or _runtime(pod_uid, witness),
             "vm": guest.name if guest else None,
         }
         return Facts(
             name=name,
             project=namespace,
-            labels=tuple(
-                (key, value) for key, value in {**labels, "vm": guest.name if guest else None}.items() if value
-            ),
+            labels=tuple((key, value) for key, value in labels.items() if value),
         )
 
     def _of(self, pod_uid: str) -> tuple[str | None, str | None]:
         if pod_uid not in self._known:
             self._known = dict(_parse(name) for name in names_in(self._directory) if name.count("_") >= 2)
         return self._known.get(pod_uid, (None, None))
+
+
+def _runtime(pod_uid: str, witness: Witness) -> str | None:
+    """Return the runtime that the directories of the pod's containers name, None where they name none."""
+    paths = (path for text in witness.cgroup_texts() for path in paths_of(text))
+    found = (kubernetes.match(segments_of(path)) for path in paths)
+    return next((one.runtime for one in found if one is not None and one.pod_uid == pod_uid and one.runtime), None)
 
 
 def _parse(entry: str) -> tuple[str, tuple[str, str]]:

@@ -15,8 +15,8 @@ _USER_SLICE = re.compile(r"user-(?P<uid>[0-9]{1,10})\.slice")
 _USER_MANAGER = re.compile(r"user@(?P<uid>[0-9]{1,10})\.service")
 _SESSION_SCOPE = re.compile(r"session-(?P<id>.+)\.scope")
 _DAEMON = re.compile(
-    r"(?:containerd|dockerd?|cri-dockerd|cri-?o|buildkitd?|podman|conmon|kubelet|k3s(?:-agent)?|rke2-(?:server|agent)"
-    r"|k0s(?:controller|worker)|(?:.+_)?slurm(?:d(?:-.+)?|stepd)|slurm(?:ctld|dbd|restd)|oar-node|libvirtd|virt[a-z]+d"
+    r"(?:containerd|dockerd?|cri-dockerd?|cri-?o|buildkitd?|podman|conmon|kubelet|k3s(?:-agent)?|rke2-(?:server|agent)"
+    r"|k0s(?:controller|worker)|lxd|incus|snap\.(?:docker|microk8s|k8s|lxd)\..+|(?:.+_)?slurm(?:d(?:-.+)?|stepd)|slurm(?:ctld|dbd|restd)|oar-node|libvirtd|virt[a-z]+d"
     r"|kwhere(?:-[a-z]+)?)(?:@.+)?\.(?:service|scope)"
 )
 

@@ -70,6 +70,8 @@ ecs ; /ecs/task/<C1>| ; docker ; <C1>
 nerdctl ; /system.slice/nerdctl-<C1>.scope| ; docker ; <C1> ; runtime=nerdctl
 case_energy_c12 ; /user.slice/user-1000.slice/user@1000.service/user.slice/libpod-<C1>.scope|/container ; podman ; <C1> ; container=<C1>
 case_energy_c12_quadlet ; /system.slice/x.service/libpod-payload-<C1>| ; podman ; <C1> ; container=<C1>
+case_energy_c12_payload_in_its_scope ; /machine.slice/libpod-<C1>.scope|/libpod-payload-<C1> ; podman ; <C1>
+case_energy_c12_podman_in_podman ; /machine.slice/libpod-<C1>.scope/container/libpod_parent/libpod-<C2>| ; podman ; <C2>
 podman_root ; /machine.slice/libpod-<C1>.scope| ; podman ; <C1>
 podman_pod ; /machine.slice/machine-libpod_pod_<C2>.slice/libpod-<C1>.scope|/container ; podman ; <C1>
 podman_cgroupfs ; /libpod_parent/libpod-<C1>| ; podman ; <C1>
@@ -94,6 +96,16 @@ case_energy_c10_slurmd_of_a_node ; /system.slice/node1_slurmd.service| ; system 
 daemon_in_a_runtime_slice ; /runtime.slice/containerd.service|/x ; system ; containerd.service
 slurmstepd_own_part ; /system.slice/slurmstepd.scope|/system ; system ; slurmstepd.scope
 init ; /init.scope| ; system ; init
+case_energy_c8_crio_default ; /system.slice/crio-conmon-<C1>.scope| ; system ; conmon
+case_energy_c8_crio_in_a_slice_of_its_own ; /machine.slice/crio-conmon-<C1>.scope|/x ; system ; conmon
+case_energy_c8_podman_cgroupfs ; /libpod_parent/conmon| ; system ; conmon
+case_energy_c10_cri-docker.service ; /system.slice/cri-docker.service| ; system ; cri-docker.service
+case_energy_c10_snap_docker ; /system.slice/snap.docker.dockerd.service| ; system ; snap.docker.dockerd.service
+case_energy_c10_snap_microk8s ; /system.slice/snap.microk8s.daemon-kubelite.service| ; system ; snap.microk8s.daemon-kubelite.service
+case_energy_c10_snap_containerd ; /system.slice/snap.microk8s.daemon-containerd.service| ; system ; snap.microk8s.daemon-containerd.service
+case_energy_c10_snap_lxd ; /system.slice/snap.lxd.daemon.service| ; system ; snap.lxd.daemon.service
+case_energy_c10_lxc_by_snap ; /system.slice/snap.lxd.daemon.service/lxc.payload.web| ; lxc ; web
+snap_of_an_application ; /system.slice/snap.nextcloud.apache.service| ; systemd ; snap.nextcloud.apache.service
 service ; /system.slice/nginx.service| ; systemd ; nginx.service ; name=nginx.service
 sub_group ; /system.slice/nginx.service|/worker ; systemd ; nginx.service
 template ; /system.slice/system-getty.slice/getty@tty1.service| ; systemd ; getty@tty1.service ; anchor=/system.slice

@@ -115,9 +115,31 @@ def test_a_pod_by_its_log_directory(proc: FakeProc, tmp_path: Path) -> None:
     static = _find(proc, "/kubepods/podd41d8cd98f00b204e9800998ecf8427e", pod_log_dir=tmp_path)
 
     assert (facts.name, facts.project) == ("web-7d9f-x2x", "team-a")
-    assert dict(facts.labels) == {"kube_namespace": "team-a", "kube_pod": "web-7d9f-x2x", "kube_qos": "burstable"}
+    assert dict(facts.labels) == {"kube_namespace": "team-a", "kube_pod": "web-7d9f-x2x", "qos": "burstable"}
     assert dict(static.labels)["kube_config_hash"] == "d41d8cd98f00b204e9800998ecf8427e"
     assert static.name == "etcd"
+
+
+@pytest.mark.parametrize(
+    ("directory", "runtime"),
+    [
+        (f"cri-containerd-{HEX}.scope", "containerd"),
+        (f"crio-{HEX}.scope/container", "crio"),
+        (f"docker-{HEX}.scope", "docker"),
+        (HEX, None),
+    ],
+)
+def test_case_energy_c6_a_pods_runtime_by_the_containers_in_it(
+    proc: FakeProc, directory: str, runtime: str | None
+) -> None:
+    pod = f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
+    proc.process(11, "pause", start=2, cgroup=f"0::{pod}/{directory}\n")
+    proc.process(12, "job", start=3, cgroup=f"0::/kubepods/podother/docker-{HEX}.scope\n")
+
+    facts = _find(proc, pod, (12, 11))
+
+    assert dict(facts.labels).get("runtime") == runtime
+    assert dict(facts.labels)["qos"] == "guaranteed"
 
 
 def test_case_energy_c18_the_guest_of_a_pod_is_a_label(proc: FakeProc) -> None:
