@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from kwhere.core.terms import DomainKind
 from kwhere.kernel.powercap import PowercapZone
@@ -59,24 +60,25 @@ def _place(zone: PowercapZone, drams: dict[str, str]) -> RaplZone | None:
 
 
 def _dram_sockets(zones: Iterable[PowercapZone]) -> dict[str, str]:
-    """Return the socket of each dram zone by directory: its package's, the name's, else by rank among its like."""
+    """Return the socket of each dram zone by directory: its package's, the name's, else the next that has none yet."""
     by_directory = {zone.directory: zone for zone in zones}
     sockets: dict[str, str] = {}
-    ranks: dict[str, int] = {}
-    labels = sorted(_package_labels(by_directory.values()), key=lambda label: (len(label), label))
+    nameless: list[PowercapZone] = []
     for directory, zone in by_directory.items():
         match = _DRAM.fullmatch(zone.name)
         if match is None:
             continue
         package = _PACKAGE.fullmatch(by_directory[zone.parent].name) if zone.parent in by_directory else None
-        rank = ranks.get(zone.control_type, 0)
         if package is not None:
             sockets[directory] = package[1] or "0"
         elif match[1] is not None:
             sockets[directory] = match[1]
         else:
-            ranks[zone.control_type] = rank + 1
-            sockets[directory] = labels[rank] if rank < len(labels) else str(rank)
+            nameless.append(zone)
+    labels = sorted(_package_labels(by_directory.values()), key=lambda label: (len(label), label))
+    for zone in nameless:
+        taken = {sockets[other] for other in sockets if by_directory[other].control_type == zone.control_type}
+        sockets[zone.directory] = next(label for label in chain(labels, map(str, count())) if label not in taken)
     return sockets
 
 

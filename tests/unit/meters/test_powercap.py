@@ -289,6 +289,18 @@ def test_two_top_level_dram_zones_of_one_name_are_two(tmp_path: Path) -> None:  
     assert found == {"cpu[0]": 1, "dram[0]": 4_000_000, "dram[1]": 6_000_000}
 
 
+def test_a_top_level_dram_zone_is_the_socket_s_that_has_none_inside(tmp_path: Path) -> None:  # kind of case_energy_r20
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
+    write_zone(tmp_path, "intel-rapl:0:0", "dram", 0)
+    write_zone(tmp_path, "intel-rapl:1", "package-1", 0)
+    write_zone(tmp_path, "intel-rapl:2", "dram", 0)
+
+    meter = powercap.build(context(tmp_path, sockets=("0", "1")))
+
+    found = zones(meter.read(0))
+    assert (found["intel-rapl:0:0"], found["intel-rapl:2"]) == ("dram[0]", "dram[1]")
+
+
 def test_top_level_dram_zones_without_packages_are_ranked(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:a", "dram", 0)
     write_zone(tmp_path, "intel-rapl:9", "dram", 0)
