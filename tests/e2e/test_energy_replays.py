@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fixtures.hosts.cgroup_tree import Group, ran
-from tests.fixtures.hosts.host_tree import Cpu, Machine, Zone
+from tests.fixtures.hosts.cgroup_tree import Group, ran, v1_mounts
+from tests.fixtures.hosts.host_tree import Cpu, Machine, Process, Zone
 from tests.fixtures.hosts.recipe import Recipe
 
 from kwhere.apps.agent import build_agent
@@ -28,12 +28,19 @@ def zone(directory: str, name: str, start_uj: int, spent_uj: int, range_uj: int 
 
 
 def replay(
-    tmp_path: Path, machine: Machine, groups: Sequence[Group] = (DAEMON,), extra: dict[str, str] | None = None
+    tmp_path: Path,
+    machine: Machine,
+    groups: Sequence[Group] = (DAEMON,),
+    extra: dict[str, str] | None = None,
+    *,
+    v1: bool = False,
+    idle_watts: float | None = None,
 ) -> Figures:
     """Return what the agent says of a machine after its second moment, by metric and labels."""
-    root = Recipe(machine, groups, "", extra=extra or {}).write(tmp_path)
+    root = Recipe(machine, groups, "", v1=v1, extra=extra or {}).write(tmp_path)
     paths = {"procfs": str(root / "proc"), "sysfs": str(root / "sys"), "cgroupfs": str(root / "cgroup")}
-    agent = build_agent(AgentConfig.model_validate({"path": paths}), None)
+    idle = {} if idle_watts is None else {"idle_watts": {"cpu": idle_watts}}
+    agent = build_agent(AgentConfig.model_validate({"path": paths, "agent": idle}), None)
     return {(sample.spec.name, *sample.labels): float(sample.value) for sample in agent.once(0.0)}
 
 
@@ -265,4 +272,55 @@ def test_a_vm_gets_the_energy_of_all_its_vcpus(tmp_path: Path) -> None:  # case_
     ]
     # 4 x 7.5 + 2 of 32 busy seconds: all of the 900 J above 8 threads x 0.474 W x 10 s
     assert dynamic == pytest.approx(900.0 - 37.92)
+    assert_balanced(figures)
+
+
+def of_unit(figures: Figures, metric: str, unit: str) -> dict[tuple[str, ...], float]:
+    """Return one metric of one unit by the labels that follow its run."""
+    return {key[4:]: value for key, value in figures.items() if key[0] == metric and key[2] == unit}
+
+
+@pytest.mark.parametrize("v1", [False, True])
+def test_a_recorded_host_shows_its_second_moment(tmp_path: Path, v1: bool) -> None:
+    job = Group("/slurm/uid_1000/job_42", full=True, memory_bytes=2**30, read_bytes=(2**20, 3 * 2**20))
+    step = Group("/slurm/uid_1000/job_42/step_0", user_ms=ran(0, 8.0))
+    task = Process(400, "lmp", ("lmp",), step.path, uid=1000)
+    mounts = v1_mounts() if v1 else XEON.mounts
+
+    figures = replay(tmp_path, replace(XEON, processes=[task], mounts=mounts), [job, step], v1=v1)
+
+    assert of_unit(figures, "kwhere_unit_memory_used_bytes", "42") == {(): 2**30 + 4096}
+    assert of_unit(figures, "kwhere_unit_io_read_bytes_total", "42") == {(): 3 * 2**20}
+    assert of_unit(figures, "kwhere_unit_cpu_seconds_total", "42") == {("user",): 8.0, ("system",): 0.0}
+
+
+def test_case_energy_c1_a_pods_quality_of_service_and_runtime_show(tmp_path: Path) -> None:
+    pod = "/kubepods.slice/kubepods-pod8bb3a0a5_7ea8_4bc1_b1d4_1a2b3c4d5e6f.slice"
+    container = f"{pod}/cri-containerd-{'0a' * 32}.scope"
+    process = Process(400, "web", ("web",), container)
+
+    figures = replay(
+        tmp_path, replace(XEON, processes=[process]), [Group(pod, full=True), Group(container, user_ms=ran(0, 1.0))]
+    )
+
+    (facts,) = of_unit(figures, "kwhere_unit_info", "8bb3a0a5-7ea8-4bc1-b1d4-1a2b3c4d5e6f")
+    assert ("containerd" in facts, "guaranteed" in facts) == (True, True)
+
+
+def test_case_energy_c8_the_monitors_of_containers_are_system(tmp_path: Path) -> None:
+    pod = "/kubepods.slice/kubepods-pod8bb3a0a5_7ea8_4bc1_b1d4_1a2b3c4d5e6f.slice"
+    groups = [
+        Group(pod, full=True),
+        Group(f"{pod}/crio-{'0a' * 32}.scope", user_ms=ran(0, 24.0)),
+        Group(f"/system.slice/crio-conmon-{'0a' * 32}.scope", user_ms=ran(0, 8.0), full=True),
+    ]
+    machine = replace(XEON, cpus=[Cpu(0, user=400)] * 8, zones=[zone("intel-rapl:0", "package-0", 5, 600_000_000)])
+
+    figures = replay(tmp_path, machine, groups, idle_watts=10.0)
+
+    # 600 J - 10 W x 10 s = 500 J over 32 busy seconds
+    assert of_unit(figures, "kwhere_unit_energy_joules_total", "8bb3a0a5-7ea8-4bc1-b1d4-1a2b3c4d5e6f")[
+        "cpu", "dynamic"
+    ] == pytest.approx(375.0)
+    assert figures["kwhere_system_energy_joules_total", "cpu", "dynamic"] == pytest.approx(125.0)
     assert_balanced(figures)

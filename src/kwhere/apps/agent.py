@@ -101,6 +101,8 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     _check_idle_watts(config.agent)
     raise_descriptor_limit()
     host = HostFS(config.path.procfs, config.path.sysfs, config.path.cgroupfs)
+    if host.is_recorded:  # each of its moments is shown as it is, however close they lie
+        timing = replace(timing, detail_ns=0)
     clock = clock_of(host)
     identity = identify(config.agent, host)
     stat = StatFile(host)
