@@ -67,7 +67,8 @@ def forged(changed: list[tuple[str, Any, Any]], at: int) -> HandJournal:
     (epoch,) = journal.epochs
     records = [json.loads(line) for line in journal.lines[epoch]]
     for change in changed:
-        forge(records[at], change)
+        with suppress(TypeError, LookupError):  # an earlier change took the place away
+            forge(records[at], change)
     before: str | None = None
     for place, record in enumerate(records):
         record["prev"] = before
