@@ -1,6 +1,7 @@
 """Whole nodes replayed through the agent, kernel files to exposition; joules worked out by hand, ten seconds each."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,12 @@ def replay(
     *,
     v1: bool = False,
     idle_watts: float | None = None,
+    edit: Callable[[Path], None] | None = None,
 ) -> Figures:
     """Return what the agent says of a machine after its second moment, by metric and labels."""
     root = Recipe(machine, groups, "", v1=v1, extra=extra or {}).write(tmp_path)
+    if edit is not None:
+        edit(root)
     paths = {"procfs": str(root / "proc"), "sysfs": str(root / "sys"), "cgroupfs": str(root / "cgroup")}
     idle = {} if idle_watts is None else {"idle_watts": {"cpu": idle_watts}}
     agent = build_agent(AgentConfig.model_validate({"path": paths, "agent": idle}), None)
@@ -323,4 +327,50 @@ def test_case_energy_c8_the_monitors_of_containers_are_system(tmp_path: Path) ->
         "cpu", "dynamic"
     ] == pytest.approx(375.0)
     assert figures["kwhere_system_energy_joules_total", "cpu", "dynamic"] == pytest.approx(125.0)
+    assert_balanced(figures)
+
+
+def test_case_energy_c24_a_pid_used_again_by_another_pod_where_no_cgroup_tree_can_be_read(tmp_path: Path) -> None:
+    pods = [f"/kubepods/pod{digit * 8}-7ea8-4bc1-b1d4-1a2b3c4d5e6f" for digit in "ab"]
+    container = f"/{'0a' * 32}"
+    machine = replace(XEON, cpus=[Cpu(0, user=400)] * 8, zones=[zone("intel-rapl:0", "package-0", 5, 420_000_000)])
+
+    def reuse(root: Path) -> None:
+        for moment, (pod, start, ticks) in enumerate([(pods[0], 1000, 500), (pods[1], 8_640_900, 3)]):
+            process = root / "proc" / str(moment) / "100"
+            process.mkdir()
+            fields = f"S 1 100 100 0 -1 4194304 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {start} 4096 1"
+            (process / "stat").write_text(f"100 (a) {fields}\n")
+            (process / "cgroup").write_text(f"0::{pod}{container}\n")
+            (process / "status").write_text("Uid:\t1\t1\t1\t1\n")
+        shutil.rmtree(root / "cgroup")
+
+    figures = replay(tmp_path, machine, (), idle_watts=10.0, edit=reuse)
+
+    # 420 J - 10 W x 10 s = 320 J over 32 s: 10 J for each second
+    first, second = (of_unit(figures, "kwhere_unit_energy_joules_total", pod[13:]) for pod in pods)
+    assert first["cpu", "dynamic"] == 0.0
+    assert second["cpu", "dynamic"] == pytest.approx(0.3)
+    assert_balanced(figures)
+
+
+def test_jobs_in_the_freezer_alone_get_their_energy(tmp_path: Path) -> None:
+    job, slurmd = "/slurm/uid_1000/job_42/step_0", "/system.slice/slurmd.service"
+    task = Process(400, "lmp", ("lmp",), slurmd, uid=1000)
+    groups = [Group(slurmd, user_ms=ran(0, 8.0), full=True)]
+    zones = [zone("intel-rapl:0", "package-0", 5, 420_000_000)]
+    machine = replace(XEON, cpus=[Cpu(0, user=400)] * 8, zones=zones, processes=[task], mounts=v1_mounts())
+
+    def hide(root: Path) -> None:
+        for moment in "01":
+            (root / "cgroup" / moment / "freezer" / job[1:]).mkdir(parents=True)
+            lines = root / "proc" / moment / "400" / "cgroup"
+            lines.unlink()
+            lines.write_text(f"9:freezer:{job}\n4:cpu,cpuacct:{slurmd}\n1:name=systemd:{slurmd}\n")
+
+    figures = replay(tmp_path, machine, groups, v1=True, idle_watts=10.0, edit=hide)
+
+    # 320 J over 32 s: 80 J for the 8 s of the job, 240 J that nobody explains
+    assert of_unit(figures, "kwhere_unit_energy_joules_total", "42")["cpu", "dynamic"] == pytest.approx(80.0)
+    assert figures["kwhere_system_energy_joules_total", "cpu", "dynamic"] == pytest.approx(240.0)
     assert_balanced(figures)

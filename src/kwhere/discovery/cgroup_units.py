@@ -99,6 +99,13 @@ class CgroupUnits:
         """Return whether a process in this cgroup is accounted here: to a unit, or as a daemon."""
         return any(above in self._book.by_path or self._parents.is_daemon(above) for above in (path, *ancestors(path)))
 
+    def is_units(self, path: str) -> bool:
+        """Return whether a process in this cgroup is accounted to a unit, no daemon's directory in between."""
+        for above in (path, *ancestors(path)):
+            if above in self._book.by_path or self._parents.is_daemon(above):
+                return above in self._book.by_path
+        return False
+
     def close(self) -> None:
         """Give back file descriptors and watches."""
         self._book.close()

@@ -2,12 +2,14 @@
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError, Unavailable
+from kwhere.discovery import slurm
 from kwhere.discovery.cgroup_units import CgroupUnits
 from kwhere.discovery.classify import Classifier, paths_of
+from kwhere.discovery.process_owners import ProcessOwners
 from kwhere.discovery.process_units import MANAGER, ProcessUnits
 from kwhere.discovery.settings import ProcessMode, UnitsSettings
 from kwhere.discovery.unit_source import UnitSource
-from kwhere.kernel.cgroups import CgroupLayout, CgroupVersion, detect_layout
+from kwhere.kernel.cgroups import CgroupLayout, CgroupVersion, child_directories, detect_layout
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.processes import list_pids, read_cgroup_text, read_stat
 
@@ -24,16 +26,23 @@ def open_unit_sources(
     try:
         layout = detect_layout(fs, cgroups_version)
     except Unavailable:
-        return (ProcessUnits(fs, clock),) if wants_processes(fs, settings, None) else ()
+        if not wants_processes(fs, settings, None):
+            return ()
+        return (ProcessUnits(fs, clock, owners=ProcessOwners(fs, settings)),)
     cgroups = CgroupUnits(fs, layout, settings, clock)
-    if not wants_processes(fs, settings, layout):
+    groups = wants_processes(fs, settings, layout)
+    if not groups and not _hides_jobs(fs, settings, layout):
         return (cgroups,)
     accounted = _accounted(layout)
+    owners = ProcessOwners(fs, settings, accounted)
 
     def is_owned(text: str) -> bool:
-        return any(cgroups.owns(path) for path in paths_of(text, accounted))
+        paths = paths_of(text, accounted)
+        if any(cgroups.owns(path) for path in paths):
+            return any(cgroups.is_units(path) for path in paths) or not owners.is_units(text)
+        return False
 
-    return cgroups, ProcessUnits(fs, clock, is_owned)
+    return cgroups, ProcessUnits(fs, clock, is_owned, owners, groups=groups)
 
 
 def wants_processes(fs: HostFS, settings: UnitsSettings, layout: CgroupLayout | None) -> bool:
@@ -51,6 +60,23 @@ def _accounted(layout: CgroupLayout) -> frozenset[str]:
     A v1 host may keep services in its systemd hierarchy alone, where nothing is counted.
     """
     return frozenset("" if hierarchy.is_v2 else "cpuacct" for hierarchy in layout.cpu)
+
+
+def _hides_jobs(fs: HostFS, settings: UnitsSettings, layout: CgroupLayout) -> bool:
+    """Return whether a v1 host keeps jobs in hierarchies that count no CPU time, and nowhere else.
+
+    SLURM does without jobacct_gather/cgroup, OAR with CPU sets alone: their processes must be asked one by one.
+    """
+    known: set[str] = set()
+    hidden: set[str] = set()
+    for hierarchy in {*layout.controllers.values(), *layout.cpu}:
+        try:
+            names = {name for name, _ in child_directories(fs, hierarchy, "/")}
+        except (Unavailable, SourceError):
+            continue
+        jobs = {name for name in names if slurm.is_root(name) or name == settings.oar_prefix}
+        (known if hierarchy in layout.cpu else hidden).update(jobs)
+    return bool(hidden - known)
 
 
 def _mostly_outside(fs: HostFS, classifier: Classifier, accounted: frozenset[str]) -> bool:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from kwhere.core.clock import Clock
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.core.unit import Allocation, UnitInfo, UnitKey
+from kwhere.core.unit import UnitInfo, UnitKey
 from kwhere.discovery import libvirt
 from kwhere.discovery.facts import UserNames, printable
-from kwhere.discovery.match import unit_id
+from kwhere.discovery.match import Match, unit_id
 from kwhere.discovery.process_io import ProcessIo
+from kwhere.discovery.process_owners import NamedUnit, ProcessOwners
 from kwhere.discovery.process_table import Booking, Process, ProcessTable
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit, UnitDetail
 from kwhere.kernel.hostfs import HostFS
@@ -37,6 +38,8 @@ _Group = tuple[str, str]  # manager, unit
 @dataclass(slots=True)
 class _State:
     tracked: TrackedUnit
+    began_s: int
+    """UTC second in its run."""
     user_ns: int = 0
     system_ns: int = 0
     seen_ns: int = 0
@@ -48,20 +51,32 @@ class _State:
 class ProcessUnits:
     """A `UnitSource` over `/proc`. Its totals begin with the process that keeps them, or where the last one stopped.
 
-    `is_owned` tells from `/proc/PID/cgroup` whether another source accounts the process.
+    `is_owned` tells from `/proc/PID/cgroup` whether another source accounts the process, `owners` whose it is if not;
+    `groups` False leaves alone the processes that neither knows.
     """
 
-    def __init__(self, fs: HostFS, clock: Clock, is_owned: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        fs: HostFS,
+        clock: Clock,
+        is_owned: Callable[[str], bool] | None = None,
+        owners: ProcessOwners | None = None,
+        *,
+        groups: bool = True,
+    ) -> None:
         self._fs = fs
         self._clock = clock
         self._is_owned = is_owned
+        self._owners = owners
+        self._groups_rest = groups
         self._users = UserNames(fs)
         self._table = ProcessTable(fs, _count_cpus(fs))
         self._io = ProcessIo(fs)
         self._groups: dict[_Group, _State] = {}
         self._group_of: dict[int, tuple[str, UnitKey | None]] = {}
-        self._owners: dict[int, int] = {}
-        self._saved_totals: dict[str, int] = {}
+        self._matches: dict[int, Match] = {}
+        self._first_steps: dict[int, int] = {}
+        self._saved: dict[str, int] = {}
         self._boot_seconds: int | None = None
         self._step = 0
         self._counts_from_ns = 0
@@ -79,7 +94,7 @@ class ProcessUnits:
         if walked_ns is not None:
             for process in self._table.started:
                 self._io.begin(process)
-        self._look_for_owned()
+        self._look_for_owners()
         for process in self._table:
             self._place(process, now_ns, started)
         for booking in bookings:
@@ -134,6 +149,7 @@ class ProcessUnits:
         for (manager, unit), state in list(self._groups.items())[:_MAX_SAVED_GROUPS]:
             saved[f"user:{manager}:{unit}"] = state.user_ns
             saved[f"system:{manager}:{unit}"] = state.system_ns
+            saved[f"began:{manager}:{unit}"] = state.began_s
         return saved
 
     def restore(self, saved_inodes: Mapping[str, int], runs: Mapping[int, str]) -> None:
@@ -150,8 +166,8 @@ class ProcessUnits:
             if kind == "process" and len(words) == 3 and all(word.isdigit() for word in words):
                 pid, start, parent = map(int, words)
                 known[pid, start] = (parent, value)
-            elif kind in ("user", "system"):
-                self._saved_totals[name] = value
+            elif kind in ("user", "system", "began"):
+                self._saved[name] = value
         self._table.restore(walked_ns, known)
 
     def close(self) -> None:
@@ -172,50 +188,54 @@ class ProcessUnits:
         self._group_of[process.pid] = command, key
 
     def _join(self, process: Process, now_ns: int, started: list[TrackedUnit]) -> UnitKey:
-        uid = self._owner(process)
-        key, info = self._identity(process, uid)
-        group = key.manager, key.unit
+        named = self._identity(process)
+        group = named.manager, named.unit
         state = self._groups.get(group)
         if state is None:
-            user_ns = self._saved_totals.pop(f"user:{key.manager}:{key.unit}", None)
-            tracked = TrackedUnit(
-                key=key,
-                cgroup=None,
-                inode=None,
-                outer=None,
-                parent_cgroup=None,
-                info=info,
-                allocation=Allocation(),
-                from_creation=user_ns is None,
-                first_seen_ns=now_ns,
-                counts_from_ns=self._counts_from_ns if user_ns is None else None,
-                uid=uid,
-            )
-            state = self._groups[group] = _State(
-                tracked,
-                user_ns=user_ns or 0,
-                system_ns=self._saved_totals.pop(f"system:{key.manager}:{key.unit}", 0),
-            )
-            started.append(tracked)
+            state = self._groups[group] = self._begin(named, process, now_ns)
+            started.append(state.tracked)
         state.processes.add(process.pid)
         state.seen_ns = now_ns
         return state.tracked.key
 
-    def _identity(self, process: Process, uid: int | None) -> tuple[UnitKey, UnitInfo]:
+    def _begin(self, named: NamedUnit, process: Process, now_ns: int) -> _State:
+        place = f"{named.manager}:{named.unit}"
+        user_ns = self._saved.pop(f"user:{place}", None)
+        began_s = self._saved.pop(f"began:{place}", None)
+        if began_s is None:
+            since_boot = 0 if named.manager == MANAGER else process.stat.start_ticks * TICK_NS
+            began_s = self._boot() + since_boot // NANOSECONDS_PER_SECOND
+        tracked = TrackedUnit(
+            key=UnitKey(named.manager, named.unit, named.run(began_s)),
+            cgroup=None,
+            inode=None,
+            outer=None,
+            parent_cgroup=None,
+            info=named.info,
+            allocation=named.allocation,
+            from_creation=user_ns is None,
+            first_seen_ns=now_ns,
+            counts_from_ns=self._counts_from_ns if user_ns is None else None,
+            uid=named.uid,
+        )
+        return _State(tracked, began_s, user_ns=user_ns or 0, system_ns=self._saved.pop(f"system:{place}", 0))
+
+    def _identity(self, process: Process) -> NamedUnit:
+        match = self._matches.get(process.pid)
+        if match is not None and self._owners is not None:
+            return self._owners.unit(match, process.pid)
+        uid = self._owner(process)
         user = self._users(uid) if uid is not None else "unknown"
         guest = self._guest(process)
         if guest is not None:
             unit = unit_id(guest.uuid or guest.name or str(process.pid))
-            seconds = self._boot() + process.stat.start_ticks * TICK_NS // NANOSECONDS_PER_SECOND
-            info = UnitInfo(name=guest.name, user=user)
-            return UnitKey(libvirt.MANAGER, unit, f"{unit}@{seconds}"), info
+            return NamedUnit(libvirt.MANAGER, unit, UnitInfo(name=guest.name, user=user), uid=uid)
         command = process.stat.command
         unit = unit_id(f"{user}:{command}")
         if (MANAGER, unit) not in self._groups and len(self._groups) >= _MAX_GROUPS:
             command = "*"  # a program that renames itself all the time must not fill every store
             unit = unit_id(f"{user}:{command}")
-        key = UnitKey(MANAGER, unit, f"{unit}@{self._boot()}")
-        return key, UnitInfo(name=printable(command), user=user)
+        return NamedUnit(MANAGER, unit, UnitInfo(name=printable(command), user=user), uid=uid)
 
     def _guest(self, process: Process) -> libvirt.VirtualMachine | None:
         if not process.stat.command.startswith(("qemu", "kvm")):
@@ -232,30 +252,41 @@ class ProcessUnits:
             return None
 
     def _is_system(self, process: Process) -> bool:
+        match = self._matches.get(process.pid)
+        if match is not None:
+            return match.is_system
         stat = process.stat
         return stat.is_kernel_thread or stat.command in (_INITS if stat.pid == 1 else _DAEMONS)
 
-    def _look_for_owned(self) -> None:
-        if self._is_owned is None:
+    def _look_for_owners(self) -> None:
+        if self._is_owned is None and self._owners is None:
             return
         soon, often = _ASK_AGAIN_STEPS
         new = set(map(id, self._table.started))
         for process in self._table:
-            first = self._owners.get(process.pid)
+            first = self._first_steps.get(process.pid)
             if first is None or id(process) in new:
-                self._owners[process.pid] = first = self._step
+                self._first_steps[process.pid] = first = self._step
             age = self._step - first
             if age <= soon or (age + process.pid) % often == 0:
                 self._ask(process)
 
     def _ask(self, process: Process) -> None:
-        if process.stat.is_kernel_thread or self._is_owned is None:
+        if process.stat.is_kernel_thread:
             return
         try:
-            is_foreign = self._is_owned(read_cgroup_text(self._fs, process.pid))
+            text = read_cgroup_text(self._fs, process.pid)
         except (Unavailable, SourceError):
             return
-        if is_foreign != process.is_foreign:
+        is_foreign = self._is_owned is not None and self._is_owned(text)
+        match = self._owners.owner(text) if self._owners is not None and not is_foreign else None
+        is_foreign = is_foreign or (match is None and not self._groups_rest)
+        before = self._matches.get(process.pid)
+        if match is not None:
+            self._matches[process.pid] = match
+        else:
+            self._matches.pop(process.pid, None)
+        if (is_foreign, _top(match)) != (process.is_foreign, _top(before)):
             process.is_foreign = is_foreign
             placed = self._group_of.pop(process.pid, None)
             if placed is not None:
@@ -283,7 +314,8 @@ class ProcessUnits:
     def _forget(self, process: Process) -> None:
         self._io.end(process)
         placed = self._group_of.pop(process.pid, None)
-        self._owners.pop(process.pid, None)
+        self._first_steps.pop(process.pid, None)
+        self._matches.pop(process.pid, None)
         if placed is not None:
             self._leave(process.pid, placed[1])
 
@@ -317,6 +349,10 @@ class ProcessUnits:
             since_ns = self._clock.utc_ns() - self._clock.boottime_ns()
             self._boot_seconds = since_ns // NANOSECONDS_PER_SECOND
         return self._boot_seconds
+
+
+def _top(match: Match | None) -> tuple[str, str] | None:
+    return None if match is None else (match.manager, match.top)
 
 
 def _reading(state: _State) -> CpuReading:

@@ -24,6 +24,11 @@ def match(segments: Sequence[str]) -> Match | None:
     return None
 
 
+def is_root(name: str) -> bool:
+    """Return whether a directory of this name at the top of a v1 hierarchy is slurmd's."""
+    return _ROOT.fullmatch(name) is not None
+
+
 def is_sluid(unit: str) -> bool:
     """Return whether a unit id is a SLUID, which says nothing about the raw job id."""
     return _SLUID.fullmatch(unit) is not None
