@@ -45,17 +45,31 @@ def keep_factors(
     the site's reporting provider and its fallbacks are marked as such.
     """
     news: list[Factor] = []
+    by_source: dict[int, list[Factor]] = defaultdict(list)
+    ids: dict[tuple[str, ...], int] = {}
     for factor in factors:
-        source_id = _source_id(connection, zone, factor, reporting)
-        key = (source_id, to_ns(factor.span.start), to_ns(factor.span.end), to_ns(factor.published_at))
-        if _held(connection, key) == factor.grams_per_kwh:
-            continue
-        row = (*key, factor.grams_per_kwh, str(factor.quality), factor.source, now_ns)
-        merges = dict.fromkeys(("grams_per_kwh", "quality", "source", "recorded_ns"), bulk.Merge.NEW)
-        key_columns = ("source_id", "start_ns", "end_ns", "published_ns")
-        bulk.upsert(connection, schema.factors, key_columns, merges, [row])
-        news.append(factor)
+        words = (factor.provider, zone, str(factor.basis), str(factor.scope), str(factor.system))
+        if words not in ids:
+            ids[words] = _source_id(connection, words, reporting)
+        by_source[ids[words]].append(factor)
+    for source_id, told in by_source.items():
+        news += _keep_of_source(connection, source_id, told, now_ns)
     return news
+
+
+def _keep_of_source(connection: Connection, source_id: int, told: Sequence[Factor], now_ns: int) -> list[Factor]:
+    """Keep what of one source is not kept already, all in two statements, and return it."""
+    by_key = {(to_ns(f.span.start), to_ns(f.span.end), to_ns(f.published_at)): f for f in told}
+    held = _held(connection, source_id, min(start for start, _, _ in by_key), max(start for start, _, _ in by_key))
+    news = {key: factor for key, factor in by_key.items() if held.get(key) != factor.grams_per_kwh}
+    merges = dict.fromkeys(("grams_per_kwh", "quality", "source", "recorded_ns"), bulk.Merge.NEW)
+    key_columns = ("source_id", "start_ns", "end_ns", "published_ns")
+    rows = [
+        (source_id, *key, factor.grams_per_kwh, str(factor.quality), factor.source, now_ns)
+        for key, factor in news.items()
+    ]
+    bulk.upsert(connection, schema.factors, key_columns, merges, rows)
+    return list(news.values())
 
 
 def report_by(connection: Connection, provider: str, now_ns: int) -> bool:
@@ -67,8 +81,7 @@ def report_by(connection: Connection, provider: str, now_ns: int) -> bool:
     return True
 
 
-def _source_id(connection: Connection, zone: str, factor: Factor, reporting: bool) -> int:
-    words = (factor.provider, zone, str(factor.basis), str(factor.scope), str(factor.system))
+def _source_id(connection: Connection, words: tuple[str, ...], reporting: bool) -> int:
     names = ("provider", "zone", "basis", "scope", "system")
     merges = {"reporting": bulk.Merge.NEW if reporting else bulk.Merge.KEEP}
     bulk.upsert(connection, schema.factor_sources, names, merges, [(*words, reporting)])
@@ -77,16 +90,15 @@ def _source_id(connection: Connection, zone: str, factor: Factor, reporting: boo
     return found
 
 
-def _held(connection: Connection, key: tuple[int, int, int, int]) -> float | None:
-    source_id, start_ns, end_ns, published_ns = key
-    query = select(_factors.grams_per_kwh).where(
-        _factors.source_id == source_id,
-        _factors.start_ns == start_ns,
-        _factors.end_ns == end_ns,
-        _factors.published_ns == published_ns,
+def _held(
+    connection: Connection, source_id: int, first_start_ns: int, last_start_ns: int
+) -> dict[tuple[int, int, int], float]:
+    """Return what is kept of a source by start, end and publication, of spans that start within."""
+    query = select(_factors.start_ns, _factors.end_ns, _factors.published_ns, _factors.grams_per_kwh).where(
+        _factors.source_id == source_id, _factors.start_ns.between(first_start_ns, last_start_ns)
     )
-    found: float | None = connection.execute(query).scalar_one_or_none()
-    return found
+    rows = connection.execute(query)
+    return {(row.start_ns, row.end_ns, row.published_ns): row.grams_per_kwh for row in rows}
 
 
 def touch_hours(
@@ -95,11 +107,10 @@ def touch_hours(
     """Mark the hours that news of factors change and that have usage; return how many."""
     count = 0
     usage = schema.node_hour.c
+    reaches = _reaches(grid, factors, now_ns)
     for node_id in node_ids:
         starts: set[int] = set()
-        for factor in factors:
-            first_ns = grid.hour_start(to_ns(factor.span.start))
-            end_ns = min(to_ns(factor.span.end), now_ns)
+        for first_ns, end_ns in reaches:
             query = select(usage.start_ns).where(
                 usage.node_id == node_id, usage.start_ns >= first_ns, usage.start_ns < end_ns
             )
@@ -107,6 +118,18 @@ def touch_hours(
         touch(connection, node_id, "hour", starts, "factor")
         count += len(starts)
     return count
+
+
+def _reaches(grid: Grid, factors: Sequence[Factor], now_ns: int) -> list[tuple[int, int]]:
+    """Return the times that factors change, from the start of an hour: thousands in a row are one reach."""
+    found: list[tuple[int, int]] = []
+    for factor in sorted(factors, key=lambda each: each.span):
+        first_ns, end_ns = grid.hour_start(to_ns(factor.span.start)), min(to_ns(factor.span.end), now_ns)
+        if found and first_ns <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end_ns))
+        elif first_ns < end_ns:
+            found.append((first_ns, end_ns))
+    return found
 
 
 def factors_in_force(
