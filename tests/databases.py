@@ -1,5 +1,6 @@
 """Engines on fresh databases: the same test over SQLite and a real PostgreSQL."""
 
+import atexit
 import functools
 import shutil
 import tempfile
@@ -20,7 +21,9 @@ BOTH = ("sqlite", pytest.param("postgresql", marks=pytest.mark.service("postgres
 
 @functools.cache
 def _sqlite_template() -> Path:
-    path = Path(tempfile.mkdtemp(prefix="kwhere-sqlite-")) / "template.sqlite"
+    folder = Path(tempfile.mkdtemp(prefix="kwhere-sqlite-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "template.sqlite"
     engine = open_engine(DatabaseSettings(url=f"sqlite:///{path}"))
     upgrade(engine)
     engine.dispose()
