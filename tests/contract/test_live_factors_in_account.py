@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 from tests import emission_services as services
-from tests.account_site import T0, Site, worked_case
+from tests.account_site import T0, Site, fixed, keep, minutes, worked_case
 from tests.databases import sqlite_engine
 from tests.emission_services import SECRET, Asked, HandClock, Said, said, serving
 from tests.journals import HandJournal
@@ -14,6 +14,7 @@ from tests.journals import HandJournal
 from kwhere.database import schema
 from kwhere.database.settings import SiteSettings
 from kwhere.emission_factors.choose import QualityChange, build_chooser
+from kwhere.emission_factors.provider import Basis, Quality
 from kwhere.emission_factors.settings import EmissionFactorSettings
 from kwhere.server.factor_pass import FactorPass
 
@@ -151,3 +152,18 @@ def test_marginal_factors_stand_beside_and_are_added_to_nothing(tmp_path: Path) 
     assert by_provider["watttime"].grams == pytest.approx(36.86798784)
     assert (str(by_provider["watttime"].basis), str(by_provider["rte"].basis)) == ("marginal", "average")
     assert record.emissions_grams == pytest.approx(8.4)
+
+
+def test_of_what_is_in_force_the_one_that_grams_are_made_of_comes_first(tmp_path: Path) -> None:
+    """The country's mean stood in and still lies there; of overlapping publications the newest is in force."""
+    site = Site(sqlite_engine(tmp_path / "account.sqlite"))
+    late = minutes(-30, 600)
+    keep(site, fixed(44.18, provider="static"))
+    keep(site, fixed(90, provider="watttime", quality=Quality.MEASURED, basis=Basis.MARGINAL), reporting=False)
+    keep(site, fixed(21, late, provider="rte", quality=Quality.ESTIMATED))
+    keep(site, fixed(22, minutes(-15, 5), provider="rte", quality=Quality.MEASURED, published_at=T0))
+
+    found = site.reader.emission_factors()
+
+    assert [(each.provider, each.grams_per_kwh) for each in found] == [("rte", 22), ("static", 44.18), ("watttime", 90)]
+    assert len(site.reader.emission_factors(minutes(0, 1))) == 4

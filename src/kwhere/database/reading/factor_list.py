@@ -6,6 +6,7 @@ from sqlalchemy import select
 
 from kwhere.core.timespan import Span
 from kwhere.database import schema
+from kwhere.database.factors import QUALITIES
 from kwhere.database.grid import from_ns, to_ns
 from kwhere.database.reading.site import Moment, reporting_sources
 from kwhere.database.records import FactorRecord
@@ -16,7 +17,8 @@ _factors, _sources = schema.factors.c, schema.factor_sources.c
 def list_factors(moment: Moment, span: Span | None) -> tuple[FactorRecord, ...]:
     """Return factors that touch `span` by source and time, each as last published.
 
-    Without a span: the one of each source that is in force now. Where several touch the present the newest counts.
+    Without a span: the one of each source that is in force now, where several touch the present the newest; first the
+    one that grams are derived from: of those the site reports by, the one of the best quality.
     """
     start_ns = moment.now_ns if span is None else to_ns(span.start)
     end_ns = moment.now_ns + 1 if span is None else to_ns(span.end)
@@ -43,7 +45,9 @@ def list_factors(moment: Moment, span: Span | None) -> tuple[FactorRecord, ...]:
             source=row.source,
             reporting=row.id in reporting,
         )
-    return tuple(newest.values())
+    if span is not None:
+        return tuple(newest.values())
+    return tuple(sorted(newest.values(), key=lambda each: (not each.reporting, QUALITIES.index(each.quality))))
 
 
 def _order(*, at_present: bool) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from kwhere.core.errors import ConfigError
 from kwhere.core.quantities import JOULES_PER_KWH, joules
 from kwhere.core.timespan import Span
+from kwhere.database.factors import QUALITIES
 from kwhere.database.records import FactorRecord, PowerPoint, UsageBy, UsageRow
 from kwhere.web.charts import PageChart, PageSeries
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of
@@ -66,7 +67,7 @@ def emission_charts(
     points: Sequence[PowerPoint], factors: Sequence[FactorRecord], span: Span, pue_ratio: float
 ) -> list[PageChart]:
     """Return power, factor and grams per hour on one time axis, by the reporting factors; nothing without any."""
-    in_force = sorted((f for f in factors if f.reporting), key=lambda f: f.published_at)
+    in_force = sorted((f for f in factors if f.reporting), key=lambda f: (-QUALITIES.index(f.quality), f.published_at))
     if not points or not in_force:
         return []
     nodes = max(1, round(max(point.node_seconds / point.span.seconds for point in points)))
@@ -91,7 +92,7 @@ def emission_charts(
 
 
 def _factor_at(factors: Sequence[FactorRecord], moment: datetime) -> float | None:
-    """Return the factor in force at `moment`; of several the one published last."""
+    """Return the factor in force at `moment`; of several the best one, of those the one published last."""
     return next((f.grams_per_kwh for f in reversed(factors) if f.span.start <= moment < f.span.end), None)
 
 
