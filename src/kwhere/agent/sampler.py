@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -98,7 +99,7 @@ class SamplerThread:
                 self._wake.clear()
                 if self._stop.is_set() or self._stop.wait(seconds(self._breather_ns())):
                     break
-                self._pace.spent(self._timed(self._sampler.step))
+                self._pace.spent(self._timed(partial(self._sampler.step, closely=True)))
         self._step_once(self._sampler.finish)
 
     def _breather_ns(self) -> int:

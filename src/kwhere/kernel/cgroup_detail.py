@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kwhere.core.errors import SourceError, Unavailable
+from kwhere.kernel.cgroup_places import paths_elsewhere
 from kwhere.kernel.cgroups import CgroupLayout, Hierarchy, parse_cpu_stat, parse_cpuacct_stat, parse_number
 from kwhere.kernel.hostfs import HostFS, KeptFile
 from kwhere.kernel.numbers import counter, excerpt
@@ -11,6 +12,7 @@ from kwhere.kernel.pressure import parse_pressure
 
 _UNLIMITED_BYTES = 1 << 62
 """v1 writes "no limit" as the largest whole number of pages below 2^63."""
+_LOOKS = 4
 _PRESSURES = ("cpu", "memory", "io")
 
 
@@ -48,13 +50,19 @@ class _Source:
 
 
 class DetailFiles:
-    """The files of one cgroup, opened at the first reading; files that are not there are not asked for again."""
+    """The files of one cgroup, opened at the first reading; files that are not there are not asked for again.
+
+    A hierarchy without the cgroup's path is looked into a few times: its processes may be moved there a moment later.
+    """
 
     def __init__(self, fs: HostFS, layout: CgroupLayout, path: str) -> None:
         self._fs = fs
         self._layout = layout
         self._path = path
         self._files: list[tuple[KeptFile, Take]] | None = None
+        self._looks_left = _LOOKS
+        self._elsewhere: set[str] = set()
+        """Controllers whose files were found at another path."""
 
     def read(self) -> tuple[CgroupDetail, list[SourceError]]:
         """Return what every readable file says and what was nonsense; a file that went is left out.
@@ -62,7 +70,10 @@ class DetailFiles:
         Raises Unavailable (absent) if nothing can be read any more: the cgroup is gone.
         """
         if self._files is None:
-            self._files = self._open()
+            self._files = self._open(lambda controller: self._path)
+        if self._looks_left:
+            elsewhere = self._paths_elsewhere()
+            self._files += self._open(elsewhere.get)
         detail = CgroupDetail()
         errors = []
         gone = 0
@@ -82,16 +93,17 @@ class DetailFiles:
         """Give back the descriptors; the next reading looks for files anew."""
         for kept, _ in self._files or ():
             kept.close()
-        self._files = None
+        self._files, self._looks_left, self._elsewhere = None, _LOOKS, set()
 
-    def _open(self) -> list[tuple[KeptFile, Take]]:
+    def _open(self, path_in: Callable[[str], str | None]) -> list[tuple[KeptFile, Take]]:
+        """Return the files there are below the path in each controller's hierarchy; None: look nowhere."""
         found: dict[Take, KeptFile] = {}
         for source in _SOURCES:
-            hierarchy = _hierarchy_of(self._layout, source)
-            if hierarchy is None:
+            hierarchy, path = _hierarchy_of(self._layout, source), path_in(source.controller)
+            if hierarchy is None or path is None:
                 continue
             try:
-                kept = self._fs.keep(hierarchy.file(self._path, source.name))
+                kept = self._fs.keep(hierarchy.file(path, source.name))
             except (Unavailable, SourceError):
                 continue
             plain = found.pop(source.take, None)  # the recursive file says it better
@@ -99,6 +111,19 @@ class DetailFiles:
                 plain.close()
             found[source.take] = kept
         return [(kept, take) for take, kept in found.items()]
+
+    def _paths_elsewhere(self) -> Mapping[str, str]:
+        """Return the paths in the hierarchies that do not have the cgroup at its own; by v1 controller."""
+        lacking = {
+            name
+            for name, hierarchy in self._layout.controllers.items()
+            if name in _V1_CONTROLLERS - self._elsewhere and not self._fs.exists(hierarchy.directory(self._path))
+        }
+        found = paths_elsewhere(self._fs, self._layout.cpu[0], self._path) if lacking else {}
+        found = {name: path for name, path in found.items() if name in lacking}
+        self._elsewhere |= found.keys()
+        self._looks_left = self._looks_left - 1 if lacking - found.keys() else 0
+        return found
 
 
 def _hierarchy_of(layout: CgroupLayout, source: _Source) -> Hierarchy | None:
@@ -251,3 +276,4 @@ _SOURCES = (
     _Source("blkio", "blkio.throttle.io_serviced_recursive", _take_serviced),
     _Source("pids", "pids.current", _take_number("threads")),
 )
+_V1_CONTROLLERS = frozenset(source.controller for source in _SOURCES) - {"unified"}

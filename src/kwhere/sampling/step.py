@@ -27,6 +27,8 @@ from kwhere.sampling.totals import TotalsBoard
 from kwhere.sampling.weighing import Holdings, Weigher
 from kwhere.sampling.weights import Weights
 
+RUN_MANAGER = "run"
+"""Manager of the commands under `kwhere run`, which asks for a last close look."""
 SUSPEND_NS = 100_000_000
 """Boot time that runs ahead of monotonic time by more than this within a step: the machine slept."""
 
@@ -140,8 +142,11 @@ class Sampler:
         self._gap = True
         return True
 
-    def step(self) -> StepResult:
-        """Do one step. The first takes baselines, or books the interval since the last slot of this boot."""
+    def step(self, *, closely: bool = False) -> StepResult:
+        """Do one step. The first takes baselines, or books the interval since the last slot of this boot.
+
+        `closely` reads runs in full: one of them is about to go.
+        """
         now = self._now()
         try:
             stat = self._parts.read_stat()
@@ -171,7 +176,7 @@ class Sampler:
                     meters, weights, self._parts.cpu.topology, now_ns=now.monotonic_ns, utc_ns=now.utc_ns
                 )
             )
-            self._read_details(readings, live, now)
+            self._read_details(readings, live, now, closely=closely)
             self._end(readings, now)
             self._last = now
             self._parts.board.moved()
@@ -280,13 +285,21 @@ class Sampler:
             if booking.idle_origin is IdleOrigin.TABLE:
                 self._slot.flags.add(Flag.IDLE_TABLE)
 
-    def _read_details(self, readings: Sequence[StepReading], live: Mapping[UnitKey, TrackedUnit], now: _Moment) -> None:
+    def _read_details(
+        self,
+        readings: Sequence[StepReading],
+        live: Mapping[UnitKey, TrackedUnit],
+        now: _Moment,
+        *,
+        closely: bool,
+    ) -> None:
         """Read everything of all units when it is due or the slot closes, else of those that came or went."""
         if now.boottime_ns >= self._detail_due_ns or self._is_due(now):
             self._detail_due_ns = now.boottime_ns + self._timing.detail_ns
             wanted = dict(live)
         else:
             wanted = {unit.key: unit for reading in readings for unit in reading.started}
+            wanted |= {key: unit for key, unit in live.items() if closely and key.manager == RUN_MANAGER}
         wanted |= {unit.key: unit for reading in readings for unit in reading.ended}
         for source in self._parts.units:
             mine = {unit.key for reading in readings for unit in reading.ended} | source.live().keys()

@@ -44,6 +44,11 @@ def _host(root: Path, files: dict[str, str]) -> HostFS:
     return HostFS(root / "proc", root / "sys", root / "cgroup")
 
 
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
 V1 = {"cpu,cpuacct/cpuacct.usage": "1", "cpuset/tasks": "", "memory/tasks": ""}
 HYBRID = {"cpu/tasks": "", "cpuacct/cpuacct.usage": "1", "unified/cgroup.controllers": "hugetlb"}
 V2 = {"cgroup.controllers": "cpu io memory", "system.slice/cpu.stat": "usage_usec 1"}
@@ -252,6 +257,44 @@ def test_a_full_reading_of_v1(tmp_path: Path) -> None:
         io_write_operations=2,
         threads=5,
     )
+
+
+SPLIT_UNIT = {
+    "cpuacct/run-7/cpuacct.stat": "user 3\nsystem 2\n",
+    "cpuacct/run-7/cgroup.procs": "4711\n",
+    "memory/box/a1/memory.max_usage_in_bytes": "999999\n",
+    "memory/box/a1/run-7/memory.max_usage_in_bytes": "1500\n",
+    "memory/box/a1/run-7/step/memory.max_usage_in_bytes": "7\n",
+    "pids/pids.current": "50\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "peak_bytes"), [("/box/a1/run-7", 1500), ("/box/a1/run-7/step", 1500), ("/box/a1", None), ("/", None)]
+)
+def test_a_cgroup_that_lies_elsewhere_in_another_hierarchy_is_found_by_its_processes(
+    tmp_path: Path, where: str, peak_bytes: int | None
+) -> None:
+    host = _host(tmp_path, SPLIT_UNIT)
+    _write(tmp_path / "proc/4711/cgroup", f"5:pids:/\n4:memory:{where}\n2:cpuacct:/run-7\n0::/\n")
+
+    found, errors = DetailFiles(host, detect_layout(host), "/run-7").read()
+
+    assert errors == []
+    assert (found.memory_peak_bytes, found.cpu_user_ns, found.threads) == (peak_bytes, 30_000_000, None)
+
+
+def test_a_process_that_is_moved_a_moment_later_is_waited_for(tmp_path: Path) -> None:
+    host = _host(tmp_path, SPLIT_UNIT)
+    detail = DetailFiles(host, detect_layout(host), "/run-7")
+    text = tmp_path / "proc/4711/cgroup"
+    _write(text, "4:memory:/box/a1\n2:cpuacct:/run-7\n")
+    first = detail.read()[0].memory_peak_bytes
+
+    _write(text, "4:memory:/box/a1/run-7\n2:cpuacct:/run-7\n")
+
+    assert (first, detail.read()[0].memory_peak_bytes, detail.read()[0].memory_peak_bytes) == (None, 1500, 1500)
+    detail.close()
 
 
 def test_one_damaged_file_costs_only_itself(tmp_path: Path) -> None:

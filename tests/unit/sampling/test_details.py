@@ -48,6 +48,19 @@ def test_units_are_read_in_full_every_fifteen_seconds_at_first_sight_and_at_the_
     assert asked.times == [2, 16, 31, 41]
 
 
+def test_a_run_that_is_about_to_go_is_read_in_full_out_of_turn() -> None:
+    world = make_world(slot_seconds=40)
+    world.units.start("make", manager="run")
+    world.units.start("job")
+    world.step()
+    asked = Asked(world)
+
+    world.clock.advance(SECOND)
+    world.sampler.step(closely=True)
+
+    assert len(asked.times) == 1  # the run alone; the job's turn is in 15 s
+
+
 def test_the_last_sight_of_an_ended_unit_is_asked_for() -> None:
     world = make_world()
     job = world.units.start("job")
