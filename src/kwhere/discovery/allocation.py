@@ -36,12 +36,13 @@ class AllocationReader:
                 given = len(cpus) if cpus and facts.cpus == len(cpus) else None
                 return Allocation(_milli(given), self._memory_limit(path), confined)
             case oar.MANAGER:
-                return Allocation(_milli(len(cpus) if cpus else None), self._memory_limit(path), confined)
+                given = len(cpus) if cpus and not self._inherits_cpus(path) else None
+                return Allocation(_milli(given), self._memory_limit(path), confined)
             case kubernetes.MANAGER:
                 request = self._pod_request(match, path)
                 return Allocation(self._quota(path) if request is None else request, self._memory_limit(path), confined)
             case libvirt.MANAGER:
-                vcpus = facts.cpus or self._vcpu_directories(path)
+                vcpus = facts.cpus or self._vcpu_directories(path) or facts.starting_cpus
                 return Allocation(_milli(vcpus), facts.memory_bytes, confined)
         return Allocation(cpuset=confined)
 
@@ -62,6 +63,11 @@ class AllocationReader:
             if cpus:
                 return cpus
         return None
+
+    def _inherits_cpus(self, path: str) -> bool:
+        """Return whether a v2 cgroup was given no CPUs of its own: it may run wherever those above it may."""
+        own = self._read("unified", path, "cpuset.cpus")
+        return own is not None and not own.strip() and self._read("cpuset", path, "cpuset.cpus") is None
 
     def _memory_limit(self, path: str) -> int | None:
         for controller, name in (("memory", "memory.limit_in_bytes"), ("unified", "memory.max")):

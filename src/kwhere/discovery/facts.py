@@ -30,6 +30,8 @@ class Facts:
     labels: tuple[tuple[str, str], ...] = ()
     cpus: int | None = None
     """CPUs the manager itself says it gave."""
+    starting_cpus: int | None = None
+    """CPUs it began with; others may have come or gone since."""
     memory_bytes: int | None = None
 
 

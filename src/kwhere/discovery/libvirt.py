@@ -1,5 +1,6 @@
 """Virtual machines: libvirt with and without systemd, Proxmox, and QEMU's own command line."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ _PLAIN = re.compile(r"(?:(?:qemu|lxc)-(?P<id>[0-9]{1,10})-)?(?P<name>.+)\.libvir
 _PROXMOX = re.compile(r"(?P<id>[0-9]{1,10})\.scope")
 _EMULATOR = re.compile(r"qemu-kvm|kvm|qemu-system-.+|qemu")
 _COMMA = "\0"
+_TOLD = ("id", "m", "name", "smbios", "smp", "uuid")
+"""Options that say what the guest is; the last of each counts, as QEMU has it."""
+_MEMORY = re.compile(r"(?P<amount>[0-9]{1,15})(?P<unit>[bkmgt]?)", re.IGNORECASE)
+_MEMORY_SHIFTS = {"b": 0, "k": 10, "": 20, "m": 20, "g": 30, "t": 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,9 @@ class VirtualMachine:
     uuid: str | None
     name: str | None
     vm_id: int | None = None
+    vcpus: int | None = None
+    """At its start; others may have been plugged in since."""
+    memory_bytes: int | None = None
 
 
 def match(segments: Sequence[str]) -> Match | None:
@@ -44,21 +52,22 @@ def read_command(arguments: Sequence[str]) -> VirtualMachine | None:
     """Return the guest of a QEMU command line, None for any other command."""
     if not arguments or _EMULATOR.fullmatch(arguments[0].rpartition("/")[2]) is None:
         return None
-    uuid: str | None = None
-    name: str | None = None
-    vm_id: int | None = None
+    told = dict.fromkeys(_TOLD, "")
     for option, value in pairwise(arguments):
-        match "-" + option.lstrip("-"):
-            case "-name":
-                name = _option(value, "guest", bare=True)
-            case "-uuid":
-                uuid = value.lower()
-            case "-smbios" if uuid is None:
-                found = _option(value, "uuid", bare=False)
-                uuid = found.lower() if found else None
-            case "-id" if value.isascii() and value.isdigit():
-                vm_id = int(value)
-    return VirtualMachine(uuid, name, vm_id) if uuid or name else None
+        word = option.lstrip("-")
+        if option.startswith("-") and word in told and not (word == "smbios" and "uuid=" not in value):
+            told[word] = value
+    uuid = told["uuid"] or _option(told["smbios"], "uuid", bare=False)
+    name = _option(told["name"], "guest", bare=True) or None
+    if not (uuid or name):
+        return None
+    return VirtualMachine(
+        uuid=uuid.lower() if uuid else None,
+        name=name,
+        vm_id=_count(told["id"]),
+        vcpus=_vcpus(told["smp"]),
+        memory_bytes=_memory(_option(told["m"], "size", bare=True) or ""),
+    )
 
 
 def _machine_at(segments: Sequence[str], index: int) -> Match | None:
@@ -114,3 +123,23 @@ def _option(value: str, key: str, *, bare: bool) -> str | None:
         if bare and not equals and position == 0:
             return part.replace(_COMMA, ",")
     return None
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _vcpus(value: str) -> int | None:
+    """Return the CPUs of `-smp [cpus=]N,sockets=…`; without N they are the product of the topology."""
+    given = _count(_option(value, "cpus", bare=True))
+    if given:
+        return given
+    levels = [_count(_option(value, level, bare=False)) for level in ("sockets", "dies", "cores", "threads")]
+    known = [level for level in levels if level]
+    return math.prod(known) if known else None
+
+
+def _memory(text: str) -> int | None:
+    """Return bytes of `4096`, `4G`, `4194304k`: MiB where no unit is given."""
+    found = _MEMORY.fullmatch(text)
+    return None if found is None else int(found["amount"]) << _MEMORY_SHIFTS[found["unit"].lower()]

@@ -64,7 +64,7 @@ class ProcessOwners:
     def unit(self, match: Match, pid: int) -> NamedUnit:
         """Return what `pid`, one of its processes, tells of the unit."""
         facts = self._finder.find(match, lambda: [pid])
-        vcpus = facts.cpus if match.manager == libvirt.MANAGER else None
+        vcpus = (facts.cpus or facts.starting_cpus) if match.manager == libvirt.MANAGER else None
         return NamedUnit(
             manager=match.manager,
             unit=unit_id(facts.native_id) if match.provisional and facts.native_id else match.unit,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from kwhere.core.clock import Clock
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.core.unit import UnitInfo, UnitKey
+from kwhere.core.unit import Allocation, UnitInfo, UnitKey
 from kwhere.discovery import libvirt
 from kwhere.discovery.facts import UserNames, printable
 from kwhere.discovery.match import Match, unit_id
@@ -229,7 +229,8 @@ class ProcessUnits:
         guest = self._guest(process)
         if guest is not None:
             unit = unit_id(guest.uuid or guest.name or str(process.pid))
-            return NamedUnit(libvirt.MANAGER, unit, UnitInfo(name=guest.name, user=user), uid=uid)
+            allocation = Allocation(guest.vcpus * 1000 if guest.vcpus else None, guest.memory_bytes)
+            return NamedUnit(libvirt.MANAGER, unit, UnitInfo(name=guest.name, user=user), allocation, uid)
         command = process.stat.command
         unit = unit_id(f"{user}:{command}")
         if (MANAGER, unit) not in self._groups and len(self._groups) >= _MAX_GROUPS:

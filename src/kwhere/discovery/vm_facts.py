@@ -48,7 +48,8 @@ def find(match: Match, witness: Witness) -> Facts:
         project=domain.project if domain else None,
         labels=tuple((key, value) for key, value in labels.items() if value),
         cpus=domain.vcpus if domain else None,
-        memory_bytes=domain.memory_bytes if domain else None,
+        starting_cpus=command.vcpus if command else None,
+        memory_bytes=(domain.memory_bytes if domain else None) or (command.memory_bytes if command else None),
     )
 
 

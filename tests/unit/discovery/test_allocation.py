@@ -65,6 +65,14 @@ def test_an_oar_job_has_its_cpuset(tmp_path: Path) -> None:
     assert _read(tmp_path, "/oar/alice_1", files) == Allocation(1000, None, frozenset({1}))
 
 
+@pytest.mark.parametrize(("own", "milli_cpus"), [("0-3\n", 4000), ("\n", None)])
+def test_an_oar_job_on_v2_without_cpus_of_its_own_holds_none(tmp_path: Path, own: str, milli_cpus: int | None) -> None:
+    path = "/oar.slice/oar-u9.slice/oar-u9-j1.slice"
+    files = _v2(path, cpuset__cpus=own, cpuset__cpus__effective="0-3\n")
+
+    assert _read(tmp_path, path, files) == Allocation(milli_cpus, None, frozenset(range(4)))
+
+
 @pytest.mark.parametrize(("files", "milli_cpus"), [
     ({"cpu__shares": "2048"}, 2000),
     ({"cpu__shares": "256"}, 250),
@@ -110,7 +118,15 @@ def test_a_vm_has_its_vcpus_by_xml_or_by_directories(tmp_path: Path) -> None:
     files |= {f"unified{path}/{name}/x": "" for name in ("emulator", "vcpu0", "vcpu1", "vcpux")}
 
     assert _read(tmp_path, path, files) == Allocation(2000, None, None)
+    assert _read(tmp_path, path, files, facts=Facts(starting_cpus=8)) == Allocation(2000, None, None)
     assert _read(tmp_path, path, files, facts=Facts(cpus=4, memory_bytes=GIB)) == Allocation(4000, GIB, None)
+
+
+def test_a_vm_of_proxmox_has_the_vcpus_it_was_started_with(tmp_path: Path) -> None:
+    path = "/qemu.slice/104.scope"
+    files = _v2(path, cpuset__cpus="\n", cpuset__cpus__effective="0-7\n")
+
+    assert _read(tmp_path, path, files, facts=Facts(starting_cpus=4)) == Allocation(4000, None, None)
 
 
 def test_a_container_has_none_but_may_be_confined(tmp_path: Path) -> None:

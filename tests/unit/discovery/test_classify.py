@@ -196,6 +196,44 @@ def test_case_energy_c14_neighbours(command: list[str], uuid: str | None, name: 
     assert (found.uuid, found.name) == (uuid, name)
 
 
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("smp", "vcpus"),
+    [
+        ("4", 4),
+        ("2,maxcpus=8,sockets=8,cores=1,threads=1", 2),
+        ("cpus=6,maxcpus=8", 6),
+        ("sockets=2,cores=4,threads=2", 16),
+        ("many", None),
+        ("0", None),
+    ],
+)
+def test_qemus_command_line_tells_the_vcpus_it_began_with(smp: str, vcpus: int | None) -> None:
+    found = libvirt.read_command(["/usr/bin/kvm", "-name", "db", "-smp", smp])
+
+    assert found is not None
+    assert found.vcpus == vcpus
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        ("4096", 4 * GIB),
+        ("2G", 2 * GIB),
+        ("size=1048576k,slots=255,maxmem=4194304k", GIB),
+        ("2g", 2 * GIB),
+        ("lots", None),
+    ],
+)
+def test_qemus_command_line_tells_the_guests_memory(memory: str, expected: int | None) -> None:
+    found = libvirt.read_command(["/usr/bin/kvm", "-name", "db", "-m", memory])
+
+    assert found is not None
+    assert found.memory_bytes == expected
+
+
 @pytest.mark.parametrize(
     "command",
     [
