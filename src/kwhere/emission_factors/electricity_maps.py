@@ -10,7 +10,7 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import KwhereError, NoData, SourceError, Unavailable
+from kwhere.core.errors import KwhereError, SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.emission_factors.asking import Asker, KeyedSettings, Reply
 from kwhere.emission_factors.plugin import ProviderPlugin
@@ -130,11 +130,18 @@ class ElectricityMapsProvider:
             for piece in pieces(Span(span.start, min(span.end, self._asker.now())), MOST_ASKED):
                 edges = {"start": utc_text(piece.start), "end": utc_text(piece.end)}
                 yield self._ask("past-range", zone, edges)
-        yield self._ask("history", zone, {})
+        try:
+            yield self._ask("history", zone, {})
+        except Unavailable as error:
+            if error.reason != "zone":
+                raise
+            yield self._ask("latest", zone, {})  # a plan may have this alone
+            return
         try:  # the hour that runs is not in the history
             yield self._ask("latest", zone, {})
-        except (NoData, SourceError):
-            return
+        except (SourceError, Unavailable) as error:
+            if isinstance(error, Unavailable) and error.reason != "zone":
+                raise
 
     def _ask(self, what: str, zone: str, more: Mapping[str, str]) -> Reply:
         params = {"zone": self._settings.own_zone(zone), **self._settings.options(), **more}

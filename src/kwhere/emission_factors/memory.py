@@ -7,15 +7,18 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from kwhere.core.timespan import Span
 from kwhere.emission_factors.provider import Basis, Factor, Quality, Scope, System
 
 FORMAT = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KIND = ("provider", "zone", "basis", "scope", "system", "quality", "source")
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class MemoryFile:
             return ProviderMemory()
         try:
             return _parse(json.loads(self._path.read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             return ProviderMemory()
 
     def save(self, memory: ProviderMemory) -> None:
@@ -70,26 +73,32 @@ def _document(memory: ProviderMemory) -> Mapping[str, object]:
     return {
         "format": FORMAT,
         "not_before": _text(memory.not_before),
-        "zones": {
-            zone: {
-                "since": _text(known.since),
-                "until": _text(known.until),
-                "factors": [_row(factor) for factor in known.factors],
-            }
-            for zone, known in memory.zones.items()
-        },
+        "zones": {zone: _zone_document(known) for zone, known in memory.zones.items()},
     }
 
 
-def _row(factor: Factor) -> Mapping[str, object]:
-    row = asdict(factor)
-    row["span"] = [_text(factor.span.start), _text(factor.span.end)]
-    row["published_at"] = _text(factor.published_at)
-    return row
+def _zone_document(known: ZoneMemory) -> Mapping[str, object]:
+    """Return a zone; what thousands of factors share is written once, times are microseconds since 1970."""
+    kinds: dict[tuple[str, ...], int] = {}
+    rows = []
+    for factor in known.factors:
+        kind = kinds.setdefault(tuple(str(getattr(factor, name)) for name in _KIND), len(kinds))
+        times = (factor.span.start, factor.span.end, factor.published_at)
+        rows.append([kind, *(_microseconds(moment) for moment in times), factor.grams_per_kwh])
+    return {
+        "since": _text(known.since),
+        "until": _text(known.until),
+        "kinds": [dict(zip(_KIND, kind, strict=True)) for kind in kinds],
+        "factors": rows,
+    }
 
 
 def _text(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _parse(document: Mapping[str, object]) -> ProviderMemory:
@@ -100,7 +109,7 @@ def _parse(document: Mapping[str, object]) -> ProviderMemory:
     if not isinstance(zones, dict):
         raise ValueError("zones: expected an object")
     for zone, known in zones.items():
-        factors = [_factor(row) for row in known["factors"]]
+        factors = [_factor(row, known["kinds"]) for row in known["factors"]]
         memory.zones[str(zone)] = ZoneMemory(factors, _moment(known["since"]), _moment(known["until"]))
     return memory
 
@@ -114,23 +123,21 @@ def _moment(text: object) -> datetime | None:
     return found.astimezone(UTC)
 
 
-def _factor(row: Mapping[str, object]) -> Factor:
-    span = row["span"]
-    grams, published = row["grams_per_kwh"], _moment(row["published_at"])
-    if not isinstance(span, list) or not isinstance(grams, int | float) or published is None:
-        raise ValueError("expected a factor")
-    start, end = (_moment(edge) for edge in span)
-    if start is None or end is None:
-        raise ValueError("expected a span")
+def _factor(row: Sequence[Any], kinds: Sequence[Mapping[str, str]]) -> Factor:
+    number, start, end, published, grams = row
+    kind = kinds[number]
+    if not isinstance(grams, int | float) or isinstance(grams, bool):
+        raise ValueError(f"expected grams, found {grams!r}")
+    start, end, published = (_EPOCH + timedelta(microseconds=each) for each in (start, end, published))
     return Factor(
-        provider=str(row["provider"]),
-        zone=str(row["zone"]),
+        provider=str(kind["provider"]),
+        zone=str(kind["zone"]),
         span=Span(start, end),
         grams_per_kwh=float(grams),
         published_at=published,
-        basis=Basis(str(row["basis"])),
-        scope=Scope(str(row["scope"])),
-        system=System(str(row["system"])),
-        quality=Quality(str(row["quality"])),
-        source=str(row["source"]),
+        basis=Basis(kind["basis"]),
+        scope=Scope(kind["scope"]),
+        system=System(kind["system"]),
+        quality=Quality(kind["quality"]),
+        source=str(kind["source"]),
     )

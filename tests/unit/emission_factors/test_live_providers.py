@@ -201,6 +201,18 @@ def test_electricity_maps_history_and_the_hour_that_runs(tmp_path: Path) -> None
     assert factors[0].published_at == NOON - 3 * HOUR + timedelta(minutes=41)
 
 
+@pytest.mark.parametrize(
+    ("refused", "hours"), [("latest", ["09:00", "10:00", "11:00"]), ("history", ["12:00"]), ("neither", ["09:00"])]
+)
+def test_electricity_maps_plans_with_half_of_it(tmp_path: Path, refused: str, hours: list[str]) -> None:
+    with provided("electricity_maps", electricity_maps_route, tmp_path, makes_route=True) as (provider, service, _):
+        good = service.route
+        service.route = lambda asked: said({"error": "plan"}, 403) if asked.path.endswith(refused) else good(asked)
+        factors = provider.factors("FR", LAST_HOURS)
+
+    assert [at for at, _, _ in told(factors)][: len(hours)] == hours
+
+
 def test_electricity_maps_null_other_scope_and_no_integer(tmp_path: Path) -> None:
     def item(hour: int, value: object, **more: object) -> dict[str, object]:
         return {"carbonIntensity": value, "datetime": f"2026-11-29T{hour:02}:00:00.000Z", **more}
