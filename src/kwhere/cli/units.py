@@ -47,7 +47,7 @@ def cpu_seconds(item: Json) -> float | None:
 @click.option("-A", "--account", "project", help="Only units of this project (account)")
 @click.option("-M", "--cluster", help="Only units of this cluster")
 @click.option("-m", "--manager", help="Only units of this manager: slurm, kubernetes, docker, systemd, process, …")
-@click.option("-s", "--state", help="Only units in this state: running, ended")
+@click.option("-s", "--state", help="Only units in this state: running, ended  [running with --sort power_watts]")
 @click.option("-S", "--starttime", "start", help="Units alive after this time: ISO 8601, `today`, `now-7days`")
 @click.option("-E", "--endtime", "end", help="Units alive before this time")
 @click.option("-q", "--query", help="Only units whose id, name or user contains this text")
@@ -74,6 +74,8 @@ def units(
 
     api = Api(server, token_file, state_dir)
     start, end = filters.pop("start"), filters.pop("end")
+    if sort == "power_watts" and filters["state"] is None:
+        filters["state"] = "running"  # who draws power now: what has just ended does not
     params = {
         **{("q" if key == "query" else key): value for key, value in filters.items()},
         "from": parse_moment(start) if start else None,
@@ -91,7 +93,7 @@ def write(items: Sequence[Json], style: str | None) -> None:
     elif style in ("csv", "parsable"):
         click.echo(_csv(items, "," if style == "csv" else "|"), nl=False)
     elif not items:
-        click.echo("no units match", err=True)
+        click.echo("no units match; a new one shows after its first slot", err=True)
     else:
         click.echo("\n".join(_table(items, output_width())))
 

@@ -53,6 +53,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(401, {"title": "Unauthorized", "detail": "a token is needed"})
         elif url.path == "/api/v1/units" and query.get("user") == ["nobody"]:
             self.answer(200, {"items": [], "next": None})
+        elif url.path == "/api/v1/units" and query.get("sort") == ["-power_watts"]:
+            self.answer(200, {"items": [{**UNIT, "state": query["state"][0]}], "next": None})
         elif url.path == "/api/v1/units":
             second = "after" in query
             name = "root:b" if second else "root:stress-ng"
@@ -123,7 +125,7 @@ def test_units_as_json_and_csv(state: Path, capsys: pytest.CaptureFixture[str]) 
 def test_an_empty_list_says_so_on_stderr(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_root(["units", "--state-dir", str(state), "-u", "nobody"]) == 0
 
-    assert capsys.readouterr() == ("", "no units match\n")
+    assert capsys.readouterr() == ("", "no units match; a new one shows after its first slot\n")
 
 
 @pytest.mark.parametrize("ident", ["root:stress-ng", "process/root:stress-ng", "local/process/root:stress-ng"])
@@ -180,3 +182,12 @@ def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytes
 )
 def test_a_name_stands_beside_an_id_that_does_not_say_it(unit: str, name: str | None, shown: str) -> None:
     assert name_beside({"unit": unit, "name": name}) == shown
+
+
+@pytest.mark.parametrize(("flags", "asked"), [((), "running"), (("-s", "ended"), "ended")])
+def test_sorted_by_power_are_those_that_draw_some(
+    state: Path, flags: tuple[str, ...], asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_root(["units", "--sort", "power_watts", "--csv", "--state-dir", str(state), *flags]) == 0
+
+    assert f",{asked}," in capsys.readouterr().out
