@@ -2,6 +2,7 @@
 
 import ipaddress
 import ssl
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -50,6 +51,8 @@ def is_loopback(host: str) -> bool:
 
 def build_tls_context(settings: HttpClientSettings) -> ssl.SSLContext:
     """Return a context that verifies the remote and shows our certificate if one is set. Raises ConfigError."""
+    if settings.ca_file is None and settings.client_certificate_file is None and settings.client_key_file is None:
+        return _system_trust()
     context = _trusting(settings.ca_file)
     if settings.client_key_file is not None and settings.client_certificate_file is None:
         raise ConfigError("client_key_file: is set, but client_certificate_file is not")
@@ -59,6 +62,12 @@ def build_tls_context(settings: HttpClientSettings) -> ssl.SSLContext:
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"client_certificate_file {settings.client_certificate_file}: {error}") from error
     return context
+
+
+@cache
+def _system_trust() -> ssl.SSLContext:
+    """Return the context of everyone who set nothing: reading the system's authorities takes tens of milliseconds."""
+    return _trusting(None)
 
 
 def _trusting(ca_file: Path | None) -> ssl.SSLContext:
