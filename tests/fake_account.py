@@ -322,7 +322,7 @@ def _power_point(bucket: Span) -> PowerPoint:
     cpu = ComponentShares(int(dynamic * scale), int(54 * scale), int(6.1 * scale * wave), int(38 * scale))
     dram = ComponentShares(int(dynamic * 0.11 * scale), int(8 * scale), int(0.8 * scale), int(6 * scale))
     other = ComponentShares(int(dynamic * 0.16 * scale), int(11 * scale), int(1.1 * scale), int(9 * scale))
-    return PowerPoint(bucket, {Component.CPU: cpu, Component.DRAM: dram, Component.OTHER: other}, 2 * bucket.seconds)
+    return PowerPoint(bucket, {Component.CPU: cpu, Component.DRAM: dram, Component.OTHER: other}, 2 * bucket.seconds, 2)
 
 
 def _balance(point: PowerPoint, residual_uj: int) -> BalanceSlot:

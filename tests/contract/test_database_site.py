@@ -102,6 +102,17 @@ def test_power_over_time_holds_all_energy_at_any_step(site: Site, step: float, p
     assert found[0].components[Component.CPU].units_dynamic_uj == 4800 * J * 10 // points
 
 
+@pytest.mark.parametrize("step", [60.0, 300.0])
+def test_power_over_time_tells_how_many_nodes_it_is_of(site: Site, step: float) -> None:
+    site.take(worked_case(HandJournal(node="a", machine_id="a"), slots=5), "c1")
+    site.take(worked_case(HandJournal(node="b", machine_id="b"), slots=10), "c1")
+
+    found = site.reader.power(minutes(0, 10), step, "c1")
+
+    half = len(found) // 2
+    assert [point.nodes for point in found] == [2] * half + [1] * half
+
+
 def test_power_of_a_unit_over_time(site: Site) -> None:
     site.take(worked_case(HandJournal(), slots=10))
 

@@ -316,6 +316,8 @@ class PowerPoint:
     span: Span
     components: Mapping[Component, ComponentShares]
     node_seconds: float
+    nodes: int = 1
+    """How many nodes have a part in it."""
 
     @property
     def energy_uj(self) -> int:

@@ -161,8 +161,7 @@ PARTS: Sequence[tuple[str, str, bool]] = (
 
 def power_stack(chart_id: str, title: str, points: Sequence[PowerPoint], span: Span, note: str = "") -> PageChart:
     """Return nodes' power as a stack: each component's dynamic and idle part, then system and unallocated."""
-    nodes = max((point.node_seconds / point.span.seconds for point in points), default=1.0)
-    watts_per_uj = [_watts_per_uj(point, max(1, round(nodes))) for point in points]
+    watts_per_uj = watts_per_microjoule(points)
     layers: list[PageSeries] = []
     for component in Component:
         for attribute, part, hatched in PARTS:
@@ -181,11 +180,17 @@ def power_stack(chart_id: str, title: str, points: Sequence[PowerPoint], span: S
     )
 
 
-def _watts_per_uj(point: PowerPoint, nodes: int) -> float | None:
-    """A bucket that not every node has filled yet counts the time that is accounted."""
-    if point.node_seconds <= 0:
-        return None
-    return nodes / point.node_seconds / 1e6
+def watts_per_microjoule(points: Sequence[PowerPoint]) -> list[float | None]:
+    """Return what makes each bucket's energy its nodes' power; None where nothing was accounted.
+
+    Slots end when they end: a bucket of 10 s may hold two slots of a node, or none. So power is energy over the time
+    that is accounted, of one node, times the nodes that the bucket or the one before or after it knows.
+    """
+    known = [point.nodes if point.node_seconds > 0 else 0 for point in points]
+    return [
+        max(known[max(0, at - 1) : at + 2]) / point.node_seconds / 1e6 if point.node_seconds > 0 else None
+        for at, point in enumerate(points)
+    ]
 
 
 def _share(shares: ComponentShares | None, attribute: str, watts_per_uj: float | None) -> float | None:

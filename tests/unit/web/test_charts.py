@@ -17,10 +17,10 @@ HOUR = Span(START, START + timedelta(hours=1))
 UTC_ZONE = ZoneInfo("UTC")
 
 
-def _point(minute: int, shares: ComponentShares | None, node_seconds: float = 60.0) -> PowerPoint:
+def _point(minute: int, shares: ComponentShares | None, node_seconds: float = 60.0, nodes: int = 1) -> PowerPoint:
     start = START + timedelta(minutes=minute)
     components = {} if shares is None else {Component.CPU: shares}
-    return PowerPoint(Span(start, start + timedelta(minutes=1)), components, node_seconds)
+    return PowerPoint(Span(start, start + timedelta(minutes=1)), components, node_seconds, nodes)
 
 
 def test_power_is_energy_over_the_time_that_is_accounted() -> None:
@@ -39,9 +39,27 @@ def test_power_is_energy_over_the_time_that_is_accounted() -> None:
 def test_two_nodes_are_added() -> None:
     shares = ComponentShares(600_000_000, 0, 0, 0)
 
-    chart = power_stack("p", "Power", [_point(0, shares, 120.0)], HOUR)
+    chart = power_stack("p", "Power", [_point(0, shares, 120.0, 2)], HOUR)
 
     assert list(chart.series[0].values) == [10, 10]
+
+
+def test_two_slots_of_one_node_in_a_bucket_are_not_two_nodes() -> None:
+    shares, twice = ComponentShares(600_000_000, 0, 0, 0), ComponentShares(1_200_000_000, 0, 0, 0)
+
+    chart = power_stack("p", "Power", [_point(0, shares), _point(1, twice, 120.0), _point(2, shares)], HOUR)
+
+    assert list(chart.series[0].values) == [10, 10, 10, 10]
+
+
+def test_a_node_whose_slot_ends_a_moment_after_the_bucket_is_still_there() -> None:
+    one, two = ComponentShares(600_000_000, 0, 0, 0), ComponentShares(1_200_000_000, 0, 0, 0)
+
+    chart = power_stack(
+        "p", "Power", [_point(0, two, 120.0, 2), _point(1, one, 60.0, 1), _point(2, two, 120.0, 2)], HOUR
+    )
+
+    assert list(chart.series[0].values) == [20, 20, 20, 20]
 
 
 def test_a_bucket_without_slots_is_a_gap_and_not_zero() -> None:

@@ -51,6 +51,7 @@ def _from_slots(moment: Moment, span: Span, step_ns: int, ids: list[int]) -> tup
         select(
             bucket.label("start_ns"),
             func.sum(_slots.end_ns - _slots.start_ns).label("accounted_ns"),
+            func.count(_slots.node_id.distinct()).label("nodes"),
             *sums(schema.slots, BALANCE_COLUMNS),
         )
         .where(_slots.node_id.in_(ids), _slots.end_ns > to_ns(span.start), _slots.end_ns <= to_ns(span.end))
@@ -69,6 +70,7 @@ def _from_buckets(moment: Moment, table: Table, span: Span, step_ns: int, ids: l
         select(
             bucket.label("start_ns"),
             func.sum(table.c.accounted_ns).label("accounted_ns"),
+            func.count(table.c.node_id.distinct()).label("nodes"),
             *sums(table, BALANCE_COLUMNS),
         )
         .where(table.c.node_id.in_(ids), start >= to_ns(span.start), start < to_ns(span.end))
@@ -83,6 +85,7 @@ def _point(row: Any, step_ns: int) -> PowerPoint:
         span=Span(from_ns(row.start_ns), from_ns(row.start_ns + step_ns)),
         components=shares(row._mapping),
         node_seconds=float(row.accounted_ns) / 1e9,
+        nodes=row.nodes,
     )
 
 

@@ -12,7 +12,7 @@ from kwhere.core.quantities import JOULES_PER_KWH, joules
 from kwhere.core.timespan import Span
 from kwhere.database.factors import QUALITIES
 from kwhere.database.records import FactorRecord, PowerPoint, UsageBy, UsageRow
-from kwhere.web.charts import PageChart, PageSeries
+from kwhere.web.charts import PageChart, PageSeries, watts_per_microjoule
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of
 from kwhere.web.pages.overview import first_slot, reporting_factor
 from kwhere.web.rendering import Pages
@@ -70,8 +70,7 @@ def emission_charts(
     in_force = sorted((f for f in factors if f.reporting), key=lambda f: (-QUALITIES.index(f.quality), f.published_at))
     if not points or not in_force:
         return []
-    nodes = max(1, round(max(point.node_seconds / point.span.seconds for point in points)))
-    watts = [p.energy_uj / 1e6 * nodes / p.node_seconds if p.node_seconds > 0 else None for p in points]
+    watts = [None if k is None else p.energy_uj * k for p, k in zip(points, watts_per_microjoule(points), strict=True)]
     grams_per_kwh = [_factor_at(in_force, point.span.start) for point in points]
     hourly = [
         watt * pue_ratio * factor / 1000 if watt is not None and factor is not None else None
