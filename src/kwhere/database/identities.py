@@ -16,6 +16,8 @@ _CHUNK = 500
 """Words per IN list: both databases take more, and their planners like fewer."""
 _SEEN_NS = 3600 * NANOSECONDS_PER_SECOND
 """An account's last sight is kept to the hour."""
+PROCESS_MANAGER = "process"
+"""Manager of process groups, one run of each per boot."""
 RUNNING = "running"
 ENDED = "ended"
 
@@ -80,7 +82,12 @@ def _newest(runs: Mapping[RunKey, RunSums], field: str) -> dict[str, int]:
 
 
 def started_ns(key: RunKey, first_start_ns: int) -> int:
-    """Return when a run began: the seconds in its name, else its first slot's start."""
+    """Return when a run began: the seconds in its name, else its first slot's start.
+
+    The name of a process group's run has the machine's boot in it, which says nothing of the group.
+    """
+    if key.manager == PROCESS_MANAGER:
+        return first_start_ns
     seconds = key.run.removeprefix(f"{key.unit}@").split(".", 1)[0] if key.run != key.unit else ""
     return int(seconds) * NANOSECONDS_PER_SECOND if seconds.isdecimal() and len(seconds) <= 10 else first_start_ns
 
