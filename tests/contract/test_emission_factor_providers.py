@@ -359,14 +359,19 @@ def test_case_energy_e13_the_service_is_asked_once_for_everyone(world: World) ->
 
 @only(lambda kind: kind.keyed)
 def test_the_keys_file_may_be_missing_or_odd_and_its_text_is_in_no_error(world: World) -> None:
+    provider = world.provider()
     for content in (None, "", "two words", "ké"):
         world.key_file.unlink(missing_ok=True)
         if content is not None:
             world.key_file.write_text(content)
         with pytest.raises(Unavailable, match="secret_file") as refusal:
-            world.provider().factors(world.kind.zone, world.hours(-2, 1))
-        assert not content or content not in str(refusal.value)
+            provider.factors(world.kind.zone, world.hours(-2, 1))
+        with pytest.raises(ConfigError, match=r"^key\.secret_file") as at_start:
+            world.provider()
+        assert not content or content not in f"{refusal.value} {at_start.value}"
     assert world.count() == 0
+    world.key_file.write_text(SECRET)
+    assert provider.factors(world.kind.zone, world.hours(-2, 1))
 
 
 @only(lambda kind: kind.keyed)

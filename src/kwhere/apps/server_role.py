@@ -25,7 +25,7 @@ from kwhere.database.maintenance import upgrade
 from kwhere.database.reader import Reader
 from kwhere.database.settings import DatabaseSettings
 from kwhere.emission_factors.choose import Chooser, build_chooser
-from kwhere.emission_factors.provider import EmissionFactorProvider
+from kwhere.emission_factors.provider import EmissionFactorProvider, may_know
 from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
@@ -70,10 +70,16 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
     rules = build_rules(host, settings.access, inputs.token)
     inputs.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     clock = SystemClock()
+    chooser = build_chooser(
+        settings.emission_factors,
+        clock,
+        zones=zones_by_key(settings.site),
+        state_dir=inputs.state_dir / "emission_factors",
+        report=report_quality,
+    )
     with ExitStack() as stack:
         engine = open_database(settings, inputs.state_dir)
         stack.callback(engine.dispose)
-        propose_zone(settings, engine, clock)
         store = open_series(settings, inputs.state_dir, clock)
         stack.callback(store.close)
         targets = Targets(settings.server.targets, clock)
@@ -87,13 +93,7 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
             stack.callback(scraper.stop)
         intake.start()
         stack.callback(intake.stop)
-        chooser = build_chooser(
-            settings.emission_factors,
-            clock,
-            zones=zones_by_key(settings.site),
-            state_dir=inputs.state_dir / "emission_factors",
-            report=report_quality,
-        )
+        propose_zone(settings, engine, chooser, clock)
         passes = build_passes(settings, engine, chooser, clock)
         passes.start()
         stack.callback(passes.stop)
@@ -145,10 +145,11 @@ def open_series(settings: Settings, state_dir: Path, clock: Clock) -> SeriesStor
     return EmbeddedSeriesStore(embedded.directory or state_dir / "series", embedded, clock)
 
 
-def propose_zone(settings: Settings, engine: Engine, clock: Clock) -> None:
+def propose_zone(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> None:
     """Propose the country of the system's time zone where nobody set or chose a zone."""
     country = propose_country() if settings.site.zone is None else None
-    if country is not None and country in dict(StaticProvider(shipped_table()).zones()):
+    known = StaticProvider(shipped_table()).zones()
+    if country is not None and country in known and may_know(chooser.providers[0], country):
         choose_zone(engine, country, now_ns=clock.utc_ns(), by="time zone", proposed=True)
 
 
@@ -225,6 +226,9 @@ def build_sources(
     def choose(zone: str) -> None:
         if zone not in provider.zones():
             raise ConfigError(f"zone {zone!r}: no emission factor is known for it")
+        for reporting in factor_providers[:1]:
+            if not may_know(reporting, zone):
+                raise ConfigError(f"zone {zone!r}: not one of {reporting.name}, which this site reports by")
         choose_zone(engine, zone, now_ns=clock.utc_ns(), by="page")
 
     return Sources(

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from kwhere import emission_factors
 from kwhere.core.clock import Clock
-from kwhere.core.errors import ConfigError
+from kwhere.core.errors import ConfigError, Unavailable
 from kwhere.emission_factors.cached import CachedProvider
 from kwhere.emission_factors.memory import MemoryFile
 from kwhere.emission_factors.plugin import AnyProviderPlugin, ProviderPlugin
-from kwhere.emission_factors.provider import EmissionFactorProvider
+from kwhere.emission_factors.provider import EmissionFactorProvider, KeyedProvider
 
 ENTRY_POINT_GROUP = "kwhere.emission_factors"
 
@@ -51,7 +51,9 @@ class Providers:
             raise ConfigError(f"{place}: {first['msg']}") from error
         try:
             provider = plugin.build(checked, clock)
-        except ConfigError as error:
+            if isinstance(provider, KeyedProvider):
+                provider.key_digest()
+        except (ConfigError, Unavailable) as error:
             raise ConfigError(f"{key}.{error}") from error
         if not plugin.is_live:
             return provider
