@@ -175,6 +175,19 @@ def test_power_now_ends_three_slots_after_the_last(site: Site) -> None:
     assert site.reader.unit("c1", "slurm", "a").power_uw is None
 
 
+def test_what_has_ended_draws_no_power_now(site: Site) -> None:
+    journal = worked_case(HandJournal())
+    journal.append([system(figures(0, 0))])
+    site.take(journal)
+
+    listed = site.reader.units(UnitQuery(sort=UnitSort.POWER_WATTS)).items
+    ended = site.reader.unit("c1", "slurm", "a")
+
+    assert listed == ()
+    assert ended.ended_at is not None
+    assert (ended.power_uw, [run.power_uw for run in ended.node_runs]) == (None, [None])
+
+
 def test_every_unit_is_iterated(site: Site) -> None:
     many_units(site)
 

@@ -99,7 +99,7 @@ def _listing(moment: Moment, query: UnitQuery) -> "_Listing":
     if few is not None:
         statement = statement.where(_units.id.in_(few))
     if query.sort is UnitSort.POWER_WATTS:
-        statement = statement.where(_totals.power_until_ns > moment.now_ns)
+        statement = statement.where(_totals.power_until_ns > moment.now_ns, _units.ended_ns.is_(None))
     # A sum is no column of an index: the few are then found first and sorted afterwards.
     order = column if few is None else column + 0
     key = _units.id if query.sort in _OF_UNITS else _totals.unit_id

@@ -181,7 +181,7 @@ def _record(
         cpus_allocated=_per_time(figures["cpu_allocated_ns"], lived_ns),
         memory_allocated_bytes=_memory(figures["memory_allocated_kib_seconds"], lived_ns),
         gpus_allocated=_gpus(figures["gpu_allocated_ns"], lived_ns),
-        power_uw=row["power_uw"] if (row["power_until_ns"] or 0) > moment.now_ns else None,
+        power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],
         cpu_system_ns=figures["cpu_system_ns"],
         cpu_efficiency_ratio=_ratio(sums.cpu_ns, figures["cpu_allocated_ns"]),
@@ -204,6 +204,13 @@ def _record(
     )
 
 
+def _power_now(row: Row, moment: Moment) -> int | None:
+    """Return the power over the newest slot; None for what has ended or was not heard of for too long."""
+    is_now = row["ended_ns"] is None and (row["power_until_ns"] or 0) > moment.now_ns
+    power_uw: int | None = row["power_uw"] if is_now else None
+    return power_uw
+
+
 def _node_run(moment: Moment, run: Row) -> NodeRun:
     energy = energies(run)
     return NodeRun(
@@ -213,7 +220,7 @@ def _node_run(moment: Moment, run: Row) -> NodeRun:
         ended_at=None if run["ended_ns"] is None else from_ns(run["ended_ns"]),
         energy_uj=energy,
         energy_total_uj=total_uj(energy),
-        power_uw=run["power_uw"] if (run["power_until_ns"] or 0) > moment.now_ns else None,
+        power_uw=_power_now(run, moment),
     )
 
 
