@@ -290,6 +290,21 @@ def test_case_ceems_110_a_failure_is_not_kept(world: World) -> None:
     assert provider.refresh_errors == 1
 
 
+@pytest.mark.parametrize("fault", [Said(b"oops", 500), Said(b"<", closes=True), Said(b"[1]")])
+def test_a_failure_that_repeats_looks_like_one(world: World, fault: Said) -> None:
+    """It is logged on change, then hourly: with the time of the question in it each would be another."""
+    provider = world.provider()
+    provider.factors(world.kind.zone, world.hours(-2, 1))
+    world.service.fault = fault
+    texts = set()
+    for _ in range(3):
+        world.clock.ahead(hours=2)
+        known_of(provider, world, world.hours(-2, 1))
+        texts.add(provider.fault(world.kind.zone))
+
+    assert len(texts) == 1, texts
+
+
 def test_case_energy_e13_a_failing_service_is_asked_less_and_less(world: World) -> None:
     provider = world.provider()
     world.service.fault = Said(b"", 500)

@@ -133,19 +133,21 @@ class Asker:
         secrets: Collection[str] = (),
         zone_statuses: Collection[int] = (),
         quotes: bool = True,
+        label: str | None = None,
     ) -> Reply:
         """Return the answer to a GET, without `secrets` should it tell them back.
 
         `zone_statuses` mean that the zone, not the key, is refused. Without `quotes` no error says what was answered.
+        `label` stands for a path with times in it: a failure that repeats has to look like one.
         """
-        place = f"{self._place}{path}"
+        place = f"{self._place}{path if label is None else label}"
         try:
             # A few questions in a quarter of an hour: no connection is kept open for them.
             answer = self._client.get(path, params, {**(headers or {}), "Connection": "close"})
         except Unavailable as error:
-            raise Unavailable(error.reason, scrub(str(error), secrets)) from None
+            raise Unavailable(error.reason, scrub(str(error).replace(path, label or path), secrets)) from None
         except SourceError as error:
-            raise SourceError(scrub(str(error), secrets)) from None
+            raise SourceError(scrub(str(error).replace(path, label or path), secrets)) from None
         if answer.status != 200:
             words = f": {complaint(answer.body)}" if quotes else ""
             raise self._fault(answer, scrub(f"{place}: HTTP status {answer.status}{words}", secrets), zone_statuses)

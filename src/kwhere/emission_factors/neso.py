@@ -74,7 +74,8 @@ class NesoProvider:
         count, said_at, place = 0, self._asker.now(), NAME
         for piece in pieces(span, MOST_ASKED):
             edges = f"/intensity/{utc_text(piece.start, _MINUTE)}/{utc_text(piece.end, _MINUTE)}"
-            reply = self._asker.get(f"/regional{edges}{suffix}" if suffix else edges)
+            path = f"/regional{edges}{suffix}" if suffix else edges
+            reply = self._asker.get(path, label=f"/regional/intensity{suffix}" if suffix else "/intensity")
             said_at, place = reply.said_at, reply.place
             slots = list(read_slots(reply.json(), place))
             count += len(slots)
