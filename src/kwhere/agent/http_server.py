@@ -105,7 +105,7 @@ class HttpFace:
 
     def _open_sockets(self) -> list[socket.socket]:
         if self._handed_over:
-            return list(self._handed_over)
+            return [listening.dup() for listening in self._handed_over]  # the next face may be handed them again
         if self._settings.systemd_socket:
             return systemd_sockets(os.environ)
         return open_sockets(self._settings.listen_addresses, next_free_port=self._settings.next_free_port)

@@ -32,14 +32,17 @@ def open_sockets(addresses: Sequence[str], *, next_free_port: bool = False) -> l
 
 
 def systemd_sockets(environ: Mapping[str, str]) -> list[socket.socket]:
-    """Return the stream sockets that systemd handed to this process (sd_listen_fds(3)). Raises ConfigError."""
+    """Return the stream sockets that systemd handed to this process (sd_listen_fds(3)), again at each call.
+
+    Raises ConfigError.
+    """
     if environ.get("LISTEN_PID") != str(os.getpid()) or not environ.get("LISTEN_FDS", "").isdecimal():
         raise ConfigError("web.systemd_socket: expected sockets from systemd (LISTEN_PID, LISTEN_FDS), found none")
     sockets = []
     for offset in range(int(environ["LISTEN_FDS"])):
         descriptor = _FIRST_SYSTEMD_DESCRIPTOR + offset
         os.set_inheritable(descriptor, False)
-        handed = socket.socket(fileno=descriptor)
+        handed = socket.socket(fileno=os.dup(descriptor))
         if handed.type != socket.SOCK_STREAM:
             raise ConfigError(f"web.systemd_socket: descriptor {descriptor} is no stream socket")
         handed.setblocking(False)

@@ -1,5 +1,7 @@
 """Puts an agent together: the one place where its concrete parts meet."""
 
+import hashlib
+import json
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -96,9 +98,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
 
     Raises ConfigError, Unavailable where not even /proc/stat can be read, JournalError (network, locked).
     """
-    timing = timing_of(config.agent)
-    chosen = chosen_collectors(config.collector)
-    _check_idle_watts(config.agent)
+    timing, chosen = check_settings(config)
     raise_descriptor_limit()
     host = HostFS(config.path.procfs, config.path.sysfs, config.path.cgroupfs)
     if host.is_recorded:  # each of its moments is shown as it is, however close they lie
@@ -134,7 +134,9 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     frequency = frequency_monitor(host, chosen)
     runner = CollectorRunner(
         chosen,
-        CollectorContext(host, clock, board, journal.stats if journal is not None else None, frequency=frequency),
+        CollectorContext(
+            host, clock, board, journal.stats if journal is not None else None, config_sha256(config), frequency
+        ),
     )
     pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)
     closers: list[Callable[[], None]] = [frequency.close, bank.close, *(source.close for source in units), stat.close]
@@ -142,6 +144,20 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
         closers.append(journal.close)
     agent = Agent(sampler, SamplerThread(sampler, pace, clock), runner, tuple(closers))
     return BuiltAgent(agent, journal, host, clock, identity)
+
+
+def check_settings(config: AgentConfig) -> tuple[SlotTiming, list[tuple[AnyPlugin, CollectorSettings]]]:
+    """Return slot lengths and collectors. Raises ConfigError for what no single section shows to be wrong."""
+    timing = timing_of(config.agent)
+    chosen = chosen_collectors(config.collector)
+    _check_idle_watts(config.agent)
+    return timing, chosen
+
+
+def config_sha256(config: AgentConfig) -> str:
+    """Return the hex digest of everything the agent was told; the same for the same settings."""
+    text = json.dumps(config.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def identify(settings: AgentSettings, host: HostFS) -> Identity:
@@ -233,7 +249,10 @@ def chosen_collectors(settings: dict[str, dict[str, Any]]) -> list[tuple[AnyPlug
     chosen = []
     for name, plugin in found.plugins.items():
         values = dict(settings.get(name, {}))
-        if values.pop("enabled", plugin.enabled_by_default):
+        enabled = values.pop("enabled", plugin.enabled_by_default)
+        if not isinstance(enabled, bool):
+            raise ConfigError(f"collector.{name}.enabled: expected true or false, found {enabled!r}")
+        if enabled:
             try:
                 chosen.append((plugin, plugin.settings_class.model_validate(values)))
             except ValidationError as error:

@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,8 +18,9 @@ from kwhere.agent.http_server import HttpFace
 from kwhere.agent.ledger_token import ensure_token
 from kwhere.agent.local_socket import SOCKET_NAME, LocalFacts, LocalSocket
 from kwhere.agent.runtime import Face
-from kwhere.apps.agent import BuiltAgent, build_agent
+from kwhere.apps.agent import BuiltAgent, build_agent, check_settings
 from kwhere.apps.settings import Settings
+from kwhere.core.errors import ConfigError, KwhereError
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 
 log = structlog.get_logger(__name__)
@@ -55,47 +56,128 @@ class AgentHealth:
         return age_ns / NANOSECONDS_PER_SECOND if age_ns > max(10 * interval_ns, 10 * NANOSECONDS_PER_SECOND) else 0.0
 
 
-def run_agent(settings: Settings, state_dir: Path, *, handed_over: Sequence[socket.socket] = ()) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError, Unavailable, JournalError at start."""
-    built = build_agent(settings, state_dir)
-    face = HttpFace(
-        settings.web,
-        HttpParts(
-            runner=built.agent.runner,
-            journal=built.journal,
-            health=AgentHealth(built),
-            clock=built.clock,
+@dataclass(frozen=True, slots=True)
+class RunningAgent:
+    """An agent that runs, and the settings it runs under."""
+
+    settings: Settings
+    built: BuiltAgent
+    face: HttpFace
+
+    def stop(self) -> None:
+        """End it: the slot is closed, everything given back."""
+        self.built.agent.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRole:
+    """Starts an agent, and another one in its place when the configuration changed."""
+
+    state_dir: Path
+    handed_over: Sequence[socket.socket] = ()
+    read_again: Callable[[], Settings] | None = None
+    """Returns the configuration as it is now. Raises ConfigError. None: it does not change while we run."""
+
+    def start(self, settings: Settings) -> RunningAgent:
+        """Return an agent that runs. Raises ConfigError, Unavailable, JournalError; then nothing runs."""
+        built = build_agent(settings, self.state_dir)
+        face = HttpFace(
+            settings.web,
+            HttpParts(
+                runner=built.agent.runner,
+                journal=built.journal,
+                health=AgentHealth(built),
+                clock=built.clock,
+                version=__version__,
+                ledger_token=ensure_token(self.state_dir),
+            ),
+            handed_over=self.handed_over,
+        )
+        facts = LocalFacts(
             version=__version__,
-            ledger_token=ensure_token(state_dir),
-        ),
-        handed_over=handed_over,
-    )
-    facts = LocalFacts(
-        version=__version__,
-        node=built.identity.node,
-        interval_seconds=settings.agent.interval_seconds,
-        slot_seconds=settings.agent.slot_seconds,
-    )
-    local = LocalSocket(state_dir / SOCKET_NAME, facts, built.agent.totals, built.clock, built.agent.thread.step_now)
-    built.agent.faces += [face, local, *build_push(settings, built)]
-    over = threading.Event()
+            node=built.identity.node,
+            interval_seconds=settings.agent.interval_seconds,
+            slot_seconds=settings.agent.slot_seconds,
+        )
+        totals, step_now = built.agent.totals, built.agent.thread.step_now
+        local = LocalSocket(self.state_dir / SOCKET_NAME, facts, totals, built.clock, step_now)
+        built.agent.faces += [face, local, *build_push(settings, built)]
+        built.agent.start()
+        return RunningAgent(settings, built, face)
+
+    def renewed(self, running: RunningAgent) -> RunningAgent:
+        """Return the agent under the configuration as it is now; the one that runs where that is wrong or the same."""
+        running.face.reload()
+        settings = self._other_settings(running.settings)
+        if settings is None:
+            return running
+        running.stop()
+        try:
+            started = self.start(settings)
+        except KwhereError as error:
+            log.error("agent does not start with the new configuration, the old one comes back", error=str(error))
+            return self.start(running.settings)
+        log.info("configuration read again")
+        return started
+
+    def _other_settings(self, old: Settings) -> Settings | None:
+        """Return the settings of now; None where they are wrong, the same, or cannot be taken up."""
+        if self.read_again is None:
+            return None
+        try:
+            settings = self.read_again()
+            check_settings(settings)
+        except ConfigError as error:
+            log.error("configuration is wrong, the old one stays in force", error=str(error))
+            return None
+        if settings == old:
+            return None
+        if old.agent.user is not None:  # what was opened as root could not be opened again
+            log.error("configuration changed, but this agent has given up root; it takes effect at the next start")
+            return None
+        return settings
+
+
+def run_agent(
+    settings: Settings,
+    state_dir: Path,
+    *,
+    handed_over: Sequence[socket.socket] = (),
+    read_again: Callable[[], Settings] | None = None,
+) -> int:
+    """Run until SIGTERM or SIGINT, return the exit code; SIGHUP reads the configuration again.
+
+    Raises ConfigError, Unavailable, JournalError at start.
+    """
+    over, again, wake = threading.Event(), threading.Event(), threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
         log.info("agent ends", signal=signal.Signals(number).name)
         over.set()
+        wake.set()
+
+    def read(_number: int, _frame: FrameType | None) -> None:
+        again.set()
+        wake.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    signal.signal(signal.SIGHUP, lambda *_: face.reload())
-    built.agent.start()
+    signal.signal(signal.SIGHUP, read)
+    role = AgentRole(state_dir, handed_over, read_again)
+    running = role.start(settings)
     tell_systemd("READY=1")
-    while not over.wait(1.0):
-        if not built.agent.thread.alive:
+    while not over.is_set():
+        wake.wait(1.0)
+        wake.clear()
+        if again.is_set() and not over.is_set():
+            again.clear()
+            running = role.renewed(running)
+        if not over.is_set() and not running.built.agent.thread.alive:
             log.error("sampler ended by itself")
-            built.agent.stop()
+            running.stop()
             return 1
     tell_systemd("STOPPING=1")
-    built.agent.stop()
+    running.stop()
     return 0
 
 

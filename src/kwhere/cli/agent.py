@@ -52,13 +52,14 @@ def agent(
     """Measure this node: attribute its energy to units, keep the ledger, serve /metrics.
 
     Collectors are left out or taken in with --no-collector.NAME and --collector.NAME, and set up with
-    --NAME.SETTING VALUE; `kwhere config show` lists them.
+    --NAME.SETTING VALUE; `kwhere config show` lists them. SIGHUP reads the configuration again; a wrong one is told
+    and leaves the old one in force.
     """
     given = overrides(FLAGS, values)
     for key in LISTS:
         if isinstance(text := given.get(key), str):
             given[key] = [part.strip() for part in text.split(",") if part.strip()]
-    given |= collector_overrides(split_collector_flags(collector_flags))
+    given |= collector_overrides(split_collector_flags(collector_flags), os.environ)
     settings = load_settings(config_file, given)
     if once:
         from kwhere.apps.agent import build_agent
@@ -69,7 +70,6 @@ def agent(
         return 0
     from kwhere.apps.agent_role import run_agent
     from kwhere.apps.configuration import default_state_dir
-    from kwhere.apps.logs import set_up_logs
 
-    set_up_logs()
-    return run_agent(settings, state_dir or settings.agent.state or default_state_dir(os.environ))
+    place = state_dir or settings.agent.state or default_state_dir(os.environ)
+    return run_agent(settings, place, read_again=lambda: load_settings(config_file, given))

@@ -28,12 +28,22 @@ def split_collector_flags(words: Sequence[str]) -> list[Given]:
     return found
 
 
-def collector_overrides(given: Iterable[Given]) -> Mapping[str, object]:
-    """Return configuration keys → values. Raises click.UsageError that names the flag."""
+def collector_overrides(given: Iterable[Given], environ: Mapping[str, str]) -> Mapping[str, object]:
+    """Return configuration keys → values; a flag wins over its variable. Raises click.UsageError that names the flag.
+
+    The variables are `KWHERE_COLLECTOR_NAME` (true or false) and `KWHERE_NAME_SETTING`.
+    """
     from kwhere.collectors.registry import find_plugins
 
     plugins = find_plugins().plugins
     found: dict[str, object] = {}
+    for name, plugin in plugins.items():
+        for variable, key in (
+            (f"collector_{name}", "enabled"),
+            *((f"{name}_{field}", field) for field in plugin.settings_class.model_fields),
+        ):
+            if value := environ.get(f"KWHERE_{variable.upper()}"):
+                found[f"collector.{name}.{key}"] = _value(f"KWHERE_{variable.upper()}", value)
     for flag, value in given:
         head, _, setting = flag.partition(".")
         if head in ("collector", "no-collector") and setting in plugins:
@@ -44,5 +54,13 @@ def collector_overrides(given: Iterable[Given]) -> Mapping[str, object]:
             raise click.UsageError(f"no such option: --{flag}")
         if value is None:
             raise click.UsageError(f"option --{flag} requires an argument")
-        found[f"collector.{head}.{field}"] = yaml.safe_load(value)
+        found[f"collector.{head}.{field}"] = _value(f"--{flag}", value)
     return found
+
+
+def _value(source: str, text: str) -> object:
+    """Return `text` as YAML reads it. Raises click.UsageError."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise click.UsageError(f"{source}: expected a YAML value, found {text!r}") from None

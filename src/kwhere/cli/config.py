@@ -30,14 +30,13 @@ def show(config_file: Path | None, as_json: bool) -> None:
 @config_option
 def check(file: Path | None, config_file: Path | None) -> None:
     """Check FILE (and conf.d beside it): exit code 0 if a role would start with it, 2 with each wrong key named."""
-    from kwhere.apps.agent import chosen_collectors, timing_of
+    from kwhere.apps.agent import check_settings
     from kwhere.apps.configuration import default_file
     from kwhere.apps.zones import check_factors
 
     named = file or config_file
     settings = load_settings(named, {})
-    chosen_collectors(settings.collector)
-    timing_of(settings.agent)
+    check_settings(settings)
     check_factors(settings)
     read = named or default_file(os.environ)
     click.echo(f"settings are right ({read or 'no file: the defaults'})")

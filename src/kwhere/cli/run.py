@@ -28,7 +28,8 @@ def run(as_json: bool, state_dir: Path | None, config_file: Path | None, command
     from kwhere.apps.run import account_command
     from kwhere.local.run_report import to_json, to_text
 
-    report = account_command(command, load_settings(config_file, {}), state_dir or default_state_dir(os.environ))
+    settings = load_settings(config_file, {}, log_level="warning")
+    report = account_command(command, settings, state_dir or default_state_dir(os.environ))
     if as_json:
         click.echo(to_json(report))
     else:

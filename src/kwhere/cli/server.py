@@ -32,10 +32,8 @@ def server(config_file: Path | None, state_dir: Path | None, **values: Any) -> i
     Off loopback an access token is needed.
     """
     from kwhere.apps.configuration import default_state_dir
-    from kwhere.apps.logs import set_up_logs
     from kwhere.apps.server_role import ServerInputs, run_server
 
-    set_up_logs()
     settings = load_settings(config_file, overrides(FLAGS, values))
     token = read_token(settings.access.token_file)
     return run_server(settings, ServerInputs(state_dir or default_state_dir(os.environ), token))

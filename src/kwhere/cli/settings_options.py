@@ -24,9 +24,11 @@ def config_option(command: CommandT) -> CommandT:
     )(command)
 
 
-def load_settings(config_file: Path | None, overrides: Mapping[str, object]) -> "Settings":
-    """Return the effective settings. Raises ConfigError."""
+def load_settings(config_file: Path | None, overrides: Mapping[str, object], *, log_level: str = "info") -> "Settings":
+    """Return the effective settings, and send the log to stderr from here on. Raises ConfigError."""
     from kwhere.apps.configuration import default_file, load
+    from kwhere.apps.logs import set_up_logs
     from kwhere.apps.settings import Settings
 
+    set_up_logs(log_level)
     return load(Settings, config_file or default_file(os.environ), overrides)

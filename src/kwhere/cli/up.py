@@ -32,11 +32,9 @@ def up(
     The page says what root would add, with the one command that opens it and the one that undoes it.
     """
     from kwhere.apps.configuration import default_state_dir
-    from kwhere.apps.logs import set_up_logs
     from kwhere.apps.up import UpOptions, prepare, supervise
     from kwhere.local.supervisor import fork_role
 
-    set_up_logs()
     settings = load_settings(config_file, {} if interval is None else {"agent.interval_seconds": interval})
     options = UpOptions(state_dir or default_state_dir(os.environ), listen)
     parts = prepare(options, settings)

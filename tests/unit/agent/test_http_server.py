@@ -503,7 +503,11 @@ def test_path_that_was_handed_over_stays_for_the_next_agent(make_face: FaceMaker
         assert client.get("http://agent/healthz").status_code == 200
     face.face.stop()
 
-    assert path.exists()
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as client:
+        again = make_face(handed_over=[handed])
+        assert client.get("http://agent/healthz").status_code == 200
+    again.face.stop()
+    handed.close()
 
 
 def test_open_sockets_holds_none_after_an_error() -> None:
