@@ -9,6 +9,8 @@ from kwhere.kernel.hostfs import HostFS, KeptFile
 from kwhere.kernel.numbers import counter
 
 POWERCAP_DIRECTORY = "sys/class/powercap"
+_DEVICES = "sys/devices/virtual/powercap"
+"""Where the links of the class lead: all there is in a tree that was copied without links."""
 # `<control type>:<id>[:<id>…]`, ids in hexadecimal; the control type is the driver's: intel-rapl, arm-scmi, …
 _ZONE = re.compile(r"([^:]+)((?::[0-9a-fA-F]+)+)")
 _LIMIT = re.compile(r"constraint_\d+_power_limit_uw")
@@ -46,7 +48,8 @@ def find_zones(fs: HostFS) -> list[PowercapZone]:
     Raises Unavailable where the kernel has no powercap. A zone without a name is left out.
     """
     found: dict[str, PowercapZone] = {}
-    for path in _zone_paths(fs, POWERCAP_DIRECTORY, _DEEPEST):
+    root = _DEVICES if fs.exists(_DEVICES) and not fs.exists(POWERCAP_DIRECTORY) else POWERCAP_DIRECTORY
+    for path in _zone_paths(fs, root, _DEEPEST, root):
         zone = _zone(fs, path)
         if zone is not None:
             found.setdefault(zone.directory, zone)
@@ -73,12 +76,12 @@ class ZoneFile:
         self._file.close()
 
 
-def _zone_paths(fs: HostFS, directory: str, depth: int) -> Iterator[str]:
+def _zone_paths(fs: HostFS, directory: str, depth: int, root: str) -> Iterator[str]:
     """Yield zone directories: the kernel lists them flat, a copied tree may only have them nested."""
     try:
         names = fs.list_dir(directory)
     except (Unavailable, SourceError):
-        if directory == POWERCAP_DIRECTORY:
+        if directory == root:
             raise
         return
     for name in names:
@@ -86,9 +89,9 @@ def _zone_paths(fs: HostFS, directory: str, depth: int) -> Iterator[str]:
         if _ZONE.fullmatch(name):
             yield path
             if depth:
-                yield from _zone_paths(fs, path, depth - 1)
-        elif directory == POWERCAP_DIRECTORY:
-            yield from _zone_paths(fs, path, depth - 1)
+                yield from _zone_paths(fs, path, depth - 1, root)
+        elif directory == root:
+            yield from _zone_paths(fs, path, depth - 1, root)
 
 
 def _zone(fs: HostFS, path: str) -> PowercapZone | None:

@@ -52,7 +52,7 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class CpuStat:
-    """The file at one moment. `cpus` holds the CPUs that are online, by number."""
+    """The file at one moment. `cpus` holds the CPUs that are online, by number: one where it tells a sum only."""
 
     total: CpuTimes
     cpus: Mapping[int, CpuTimes]
@@ -75,7 +75,7 @@ def parse_stat(text: str, place: str = "proc/stat") -> CpuStat:
             boot_time_s = counter(rest.strip(), place)
     if total is None:
         raise SourceError(f"{place}: expected a line that starts with cpu, found {excerpt(text)}")
-    return CpuStat(total, cpus, boot_time_s)
+    return CpuStat(total, cpus or {0: total}, boot_time_s)
 
 
 def parse_boot_time(text: str, place: str = "proc/stat") -> int:

@@ -49,6 +49,16 @@ def test_no_powercap_is_unavailable_and_an_empty_one_is_empty(tmp_path: Path) ->
     assert find_zones(FaultyFS(tmp_path)) == []
 
 
+def test_zones_of_a_tree_copied_without_links(tmp_path: Path) -> None:
+    for directory, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "dram")):
+        write_zone(tmp_path, directory, name, 5, nested=True)
+    (tmp_path / "devices" / "virtual").mkdir(parents=True)
+    (tmp_path / "class" / "powercap").rename(tmp_path / "devices" / "virtual" / "powercap")
+    (tmp_path / "class").rmdir()
+
+    assert [zone.directory for zone in find_zones(FaultyFS(tmp_path))] == ["intel-rapl:0", "intel-rapl:0:0"]
+
+
 def test_a_counter_is_read_as_it_stands(tmp_path: Path) -> None:
     path = write_zone(tmp_path, "intel-rapl:0", "package-0", 5)
     fs = FaultyFS(tmp_path)

@@ -71,6 +71,12 @@ def test_what_was_added_is_found_again(before: CpuTimes, spent: CpuTimes) -> Non
     assert after.since(before) == spent
 
 
+def test_a_sum_alone_is_one_cpu() -> None:
+    stat = parse_stat("cpu  10 0 5 85 0 0 0 0 0 0\nbtime 1\n")
+
+    assert {number: times.busy for number, times in stat.cpus.items()} == {0: 15}
+
+
 def test_an_old_kernels_four_modes_are_enough() -> None:
     assert parse_stat("cpu  1 2 3 4\ncpu0 1 2 3 4\n").cpus == {0: CpuTimes(1, 2, 3, 4)}
 
