@@ -1,10 +1,11 @@
 """The units that live: opened when their directory appears, closed when the last of their directories is gone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from kwhere.core.clock import Clock
-from kwhere.core.unit import UnitInfo, UnitKey
+from kwhere.core.unit import Allocation, UnitInfo, UnitKey
 from kwhere.discovery import kubernetes, oar, systemd
 from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.fact_finder import FactFinder, unit_info
@@ -65,6 +66,8 @@ class UnitBook:
         if together is not None and _has_several_directories(match):
             together.members.append(member)
             self.by_path[match.top] = together
+            given = self._allocation(together.members, facts)
+            together.tracked = replace(together.tracked, allocation=given)
             return together
         key = self._key(sighting, unit, saved_run)
         tracked = TrackedUnit(
@@ -74,7 +77,7 @@ class UnitBook:
             outer=self.outer(match.top),
             parent_cgroup=match.anchor,
             info=unit_info(match, facts),
-            allocation=self._allocations.read(match, facts, match.top),
+            allocation=self._allocation([member], facts),
             from_creation=sighting.from_creation,
             first_seen_ns=sighting.seen_ns if sighting.created else now_ns,
             counts_from_ns=sighting.counts_from_ns if sighting.from_creation else None,
@@ -121,7 +124,7 @@ class UnitBook:
         sighting = Sighting(first.hierarchy, first.inode, first.match, False, False, None, now_ns)
         facts = self.facts(sighting)
         tracked = live.tracked
-        allocation = self._allocations.read(first.match, facts, first.path)
+        allocation = self._allocation(live.members, facts)
         if allocation.milli_cpus is None and facts.cpus is None:
             allocation = replace(allocation, milli_cpus=tracked.allocation.milli_cpus)
         live.tracked = replace(
@@ -166,6 +169,12 @@ class UnitBook:
             del self._by_unit[key.manager, key.unit]
         self.ended.append(replace(live.tracked, ended_ns=time_ns))
 
+    def _allocation(self, members: Sequence[Member], facts: Facts) -> Allocation:
+        """Return what the unit was given: where each container of a pod has a directory of its own, all of them."""
+        kept = members if members[0].match.manager == kubernetes.MANAGER else members[:1]
+        given = [self._allocations.read(member.match, facts, member.path) for member in kept]
+        return reduce(_together, given)
+
     def _unit(self, match: Match, facts: Facts, saved_run: str | None) -> str:
         if match.provisional and saved_run is not None:
             return saved_run.rpartition("@")[0] or saved_run
@@ -195,6 +204,18 @@ def ancestors(path: str) -> Iterator[str]:
 
 def _has_several_directories(match: Match) -> bool:
     return match.manager in _OF_SEVERAL_DIRECTORIES or match.unit == systemd.SERVICES
+
+
+def _together(one: Allocation, other: Allocation) -> Allocation:
+    """Return two containers' allocations as one; a container without a request adds none, one without a limit all."""
+    requests = [given for given in (one.milli_cpus, other.milli_cpus) if given is not None]
+    limits = (one.memory_bytes, other.memory_bytes)
+    confined = one.cpuset is not None and other.cpuset is not None
+    return Allocation(
+        sum(requests) if requests else None,
+        None if None in limits else sum(limit or 0 for limit in limits),
+        (one.cpuset or frozenset()) | (other.cpuset or frozenset()) if confined else None,
+    )
 
 
 def _merged(old: UnitInfo, new: UnitInfo) -> UnitInfo:

@@ -113,6 +113,29 @@ def test_names_that_come_later_are_taken_in(tree: FakeCgroups, tmp_path: Path) -
     source.close()
 
 
+@pytest.mark.parametrize(
+    ("weights", "limits", "expected"),
+    [
+        (("39", "79"), (f"{1 << 30}", f"{2 << 30}"), (998 + 1999, 3 << 30)),
+        (("39", "1"), (f"{1 << 30}", "max"), (998, None)),
+        (("1", "1"), ("max", "max"), (None, None)),
+    ],
+)
+def test_containers_of_one_pod_hold_together_what_each_was_given(
+    tree: FakeCgroups, weights: tuple[str, str], limits: tuple[str, str], expected: tuple[int | None, int | None]
+) -> None:
+    for number, (weight, limit) in enumerate(zip(weights, limits, strict=True)):
+        path = f"/system.slice/containerd.service/kubepods-pod8bb3a0a5_7ea8.slice:cri-containerd:{str(number) * 64}"
+        tree.put(path, 1, procs="1\n", cpu__weight=weight, memory__max=limit)
+    source = tree.units()
+    source.step(tree.clock.tick(1))
+
+    (tracked,) = [unit for unit in source.live().values() if unit.key.manager == "kubernetes"]
+
+    assert (tracked.allocation.milli_cpus, tracked.allocation.memory_bytes) == expected
+    source.close()
+
+
 def test_the_full_reading_of_several_directories_is_their_sum(tree: FakeCgroups) -> None:
     tree.put("/system.slice", 3, procs="1\n", memory__current="100\n")
     tree.put("/user.slice", 4, procs="1\n2\n", memory__current="10\n")
