@@ -1,5 +1,6 @@
 """The server as a long-running role: database, intake, passes, series, API and pages."""
 
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,10 +15,11 @@ from kwhere._version import __version__
 from kwhere.access.guard import build_rules
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
+from kwhere.apps.renewal import Renewal
 from kwhere.apps.settings import Settings
 from kwhere.apps.zones import zones_by_key
 from kwhere.core.clock import Clock, SystemClock
-from kwhere.core.errors import ConfigError
+from kwhere.core.errors import ConfigError, KwhereError
 from kwhere.database.choices import choose_zone
 from kwhere.database.engine import open_engine
 from kwhere.database.grid import Grid
@@ -63,11 +65,39 @@ class ServerInputs:
     hints: Callable[[], Sequence[Hint]] = tuple
 
 
-def run_server(settings: Settings, inputs: ServerInputs) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError, Unavailable at start."""
-    sockets = list(inputs.handed_over) or open_sockets([settings.server.listen])
-    host = str(sockets[0].getsockname()[0])
-    rules = build_rules(host, settings.access, inputs.token)
+@dataclass(frozen=True, slots=True)
+class ServerStart:
+    """All that a server starts from."""
+
+    settings: Settings
+    inputs: ServerInputs
+
+
+def run_server(start: ServerStart, read_again: Callable[[], ServerStart] | None = None) -> int:
+    """Run until SIGTERM or SIGINT, return the exit code; SIGHUP asks `read_again` what to go on with.
+
+    Raises ConfigError, Unavailable at start.
+    """
+    fallback: ServerStart | None = None
+    while True:
+        renewal = Renewal(start, read_again)
+        signal.signal(signal.SIGHUP, renewal)
+        try:
+            serve_account(start.settings, start.inputs, renewal)
+        except KwhereError as error:
+            if fallback is None:
+                raise
+            log.error("server does not start with the new configuration, the old one comes back", error=str(error))
+            start, fallback = fallback, None
+            continue
+        if renewal.found is None:
+            return 0
+        log.info("configuration read again")
+        start, fallback = renewal.found, start
+
+
+def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[ServerStart]) -> None:
+    """Serve until a signal. Raises ConfigError, Unavailable at start."""
     inputs.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     clock = SystemClock()
     chooser = build_chooser(
@@ -78,6 +108,10 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
         report=report_quality,
     )
     with ExitStack() as stack:
+        sockets = list(inputs.handed_over) or open_sockets([settings.server.listen])
+        for each in sockets:
+            stack.callback(each.close)
+        rules = build_rules(str(sockets[0].getsockname()[0]), settings.access, inputs.token)
         engine = open_database(settings, inputs.state_dir)
         stack.callback(engine.dispose)
         store = open_series(settings, inputs.state_dir, clock)
@@ -111,13 +145,13 @@ def run_server(settings: Settings, inputs: ServerInputs) -> int:
                 lifespan="off",
             ),
             sockets,
+            renewal,
         )
-    return 0
 
 
-def serve(config: uvicorn.Config, sockets: list[socket.socket]) -> None:
-    """Serve on `sockets` until SIGTERM or SIGINT."""
-    server = uvicorn.Server(config)
+def serve(config: uvicorn.Config, sockets: list[socket.socket], renewal: Renewal[ServerStart]) -> None:
+    """Serve on `sockets` until SIGTERM or SIGINT, or until there is another configuration."""
+    server = renewal.serving = uvicorn.Server(config)
     log.info("server answers", urls=[f"http://{address_of(each)}/" for each in sockets])
     server.run(sockets=sockets)
 

@@ -98,10 +98,11 @@ def supervise(options: UpOptions, settings: Settings, parts: UpParts, ready: Cal
         return run_agent(settings, options.state_dir, handed_over=parts.agent)
 
     def server() -> int:
-        from kwhere.apps.server_role import ServerInputs, run_server
+        from kwhere.apps.server_role import ServerInputs, ServerStart, run_server
 
         hints = KeptHints(settings, time.monotonic)
-        return run_server(settings, ServerInputs(options.state_dir, parts.token, parts.pages, hints))
+        inputs = ServerInputs(options.state_dir, parts.token, parts.pages, hints)
+        return run_server(ServerStart(settings, inputs))
 
     supervisor = Supervisor({"agent": agent, "server": server})
     ready()

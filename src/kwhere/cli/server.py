@@ -29,14 +29,20 @@ FLAGS = (
 def server(config_file: Path | None, state_dir: Path | None, **values: Any) -> int:
     """Take in the ledgers of the configured targets; serve API and pages.
 
-    Off loopback an access token is needed.
+    Off loopback an access token is needed. SIGHUP reads the configuration again; a wrong one is told and leaves the
+    old one in force.
     """
     from kwhere.apps.configuration import default_state_dir
-    from kwhere.apps.server_role import ServerInputs, run_server
+    from kwhere.apps.server_role import ServerInputs, ServerStart, run_server
+    from kwhere.apps.zones import check_factors
 
-    settings = load_settings(config_file, overrides(FLAGS, values))
-    token = read_token(settings.access.token_file)
-    return run_server(settings, ServerInputs(state_dir or default_state_dir(os.environ), token))
+    def read() -> ServerStart:
+        settings = load_settings(config_file, overrides(FLAGS, values))
+        check_factors(settings)
+        token = read_token(settings.access.token_file)
+        return ServerStart(settings, ServerInputs(state_dir or default_state_dir(os.environ), token))
+
+    return run_server(read(), read)
 
 
 def read_token(file: Path | None) -> str | None:
