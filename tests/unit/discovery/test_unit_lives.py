@@ -116,8 +116,8 @@ def test_names_that_come_later_are_taken_in(tree: FakeCgroups, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("weights", "limits", "expected"),
     [
-        (("39", "79"), (f"{1 << 30}", f"{2 << 30}"), (998 + 1999, 3 << 30)),
-        (("39", "1"), (f"{1 << 30}", "max"), (998, None)),
+        (("39", "79"), (f"{1 << 30}", f"{2 << 30}"), (975 + 1999, 3 << 30)),
+        (("39", "1"), (f"{1 << 30}", "max"), (975, None)),
         (("1", "1"), ("max", "max"), (None, None)),
     ],
 )
