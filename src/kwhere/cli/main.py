@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("kwhere.cli.top:top", "Watch units by watts."),
     "units": ("kwhere.cli.units:units", "List units and what they used."),
     "unit": ("kwhere.cli.unit:unit", "Show one unit like a good job report."),
+    "report": ("kwhere.cli.report:report", "Sum up by user, project, manager, node or day."),
     "agent": ("kwhere.cli.agent:agent", "Measure this node and keep its ledger."),
     "server": ("kwhere.cli.server:server", "Take in ledgers; serve API and pages."),
     "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
@@ -44,6 +45,7 @@ class CommandTable(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
+        name_variables(command, f"KWHERE_{cmd_name}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -52,7 +54,23 @@ class CommandTable(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def name_variables(command: click.Command, prefix: str) -> None:
+    """Give every option that has no environment variable the one after its name: `KWHERE_UNITS_SORT`."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None:
+            longest = max(option.opts, key=len).lstrip("-")
+            option.envvar = f"{prefix}_{longest}".replace("-", "_").replace(".", "_").upper()
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            name_variables(inner, f"{prefix}_{name}")
+
+
+@click.group(
+    cls=CommandTable,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every option has an environment variable: KWHERE_<COMMAND>_<OPTION>, such as KWHERE_UNITS_SORT; those"
+    " that are settings go without the command: KWHERE_INTERVAL, KWHERE_STATE, KWHERE_WEB_LISTEN_ADDRESS.",
+)
 @click.version_option(__version__, message="kwhere %(version)s")
 def root() -> None:
     """Where did the kWh go? Every joule, gram of CO2e and CPU-second, booked to what caused it."""

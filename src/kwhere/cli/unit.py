@@ -10,7 +10,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, bar, render
-from kwhere.cli.units import cpu_seconds
+from kwhere.cli.units import cpu_seconds, write
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component
 from kwhere.reports.figures import (
@@ -36,6 +36,7 @@ METER = 40
 @click.option("-m", "--manager", help="The manager, where several know this id")
 @click.option("--run", "run_id", help="One run of it  [the newest]")
 @click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
+@click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
 @server_options
 def unit(
     ident: str,
@@ -59,7 +60,12 @@ def unit(
         cluster, manager, ident = _find(api, ident, cluster, manager)
     path = "/units/" + "/".join(quote(part, safe="") for part in (cluster, manager, ident))
     item = api.get(path, {"run": run_id})
-    click.echo(json.dumps(item, indent=1) if style == "json" else "\n".join(report(item)))
+    if style == "json":
+        click.echo(json.dumps(item, indent=1))
+    elif style == "csv":
+        write([item], style)
+    else:
+        click.echo("\n".join(report(item)))
 
 
 def report(item: Json) -> list[str]:

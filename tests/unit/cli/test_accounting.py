@@ -41,6 +41,26 @@ UNIT: dict[str, Any] = {
     "quality": ["gap"],
 }
 
+USAGE_ROW: dict[str, Any] = {
+    "key": "alice",
+    "cluster": "local",
+    "kind": "unit",
+    "units": 3,
+    "energy_joules": {"cpu": {"dynamic": 5400.0, "idle": 0.0}, "total": 5400.0},
+    "energy_joules_total": 5400.0,
+    "cpu_seconds": 100.0,
+    "cpu_allocated_seconds": None,
+    "gpu_busy_seconds": None,
+    "emissions_grams": None,
+}
+USAGE: dict[str, Any] = {
+    "span": {"from": "2026-11-28T19:55:00Z", "to": "2026-11-29T20:00:00Z"},
+    "items": [
+        USAGE_ROW,
+        {**USAGE_ROW, "key": None, "kind": "system", "units": 0, "energy_joules_total": 1800.0, "cpu_seconds": 7.0},
+    ],
+}
+
 
 class Handler(BaseHTTPRequestHandler):
     """Two pages of units; one unit; one node; everything else is a problem."""
@@ -61,6 +81,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, {"items": [{**UNIT, "unit": name}], "next": None if second else "cursor"})
         elif url.path == "/api/v1/units/local/process/root%3Astress-ng":
             self.answer(200, UNIT)
+        elif url.path == "/api/v1/usage":
+            self.answer(200, {**USAGE, "by": query["by"][0]})
         elif url.path == "/api/v1/nodes":
             node = {"cluster": "local", "node": "vm", "state": "up", "power_watts": 61.0, "completeness": 1.0}
             self.answer(200, {"items": [node], "next": None})
@@ -191,3 +213,48 @@ def test_sorted_by_power_are_those_that_draw_some(
     assert run_root(["units", "--sort", "power_watts", "--csv", "--state-dir", str(state), *flags]) == 0
 
     assert f",{asked}," in capsys.readouterr().out
+
+
+def test_a_unit_as_json_and_csv(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_root(["unit", "local/process/root:stress-ng", "--state-dir", str(state), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    run_root(["unit", "local/process/root:stress-ng", "--state-dir", str(state), "--csv"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert document == UNIT
+    assert [line.split(",")[:3] for line in lines] == [
+        ["cluster", "manager", "unit"],
+        ["local", "process", "root:stress-ng"],
+    ]
+
+
+def test_a_report_sums_up_with_shares(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert run_root(["report", "--state-dir", str(state)]) == 0
+
+    span, header, *lines = capsys.readouterr().out.splitlines()
+    assert span == "2026-11-28T19:55:00Z to 2026-11-29T20:00:00Z"
+    assert header.split()[:4] == ["USER", "CLUSTER", "KIND", "UNITS"]
+    assert [line.split() for line in lines] == [
+        ["alice", "local", "unit", "3", "1.50", "75.0", "%", "–", "100"],
+        ["–", "local", "system", "0", "0.500", "25.0", "%", "–", "7.00"],
+    ]
+
+
+def test_a_report_as_json_and_csv(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_root(["report", "--by", "node", "--state-dir", str(state), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    run_root(["report", "--by", "day", "--state-dir", str(state), "--csv"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert (document["by"], document["items"]) == ("node", USAGE["items"])
+    assert lines[0].startswith("key,cluster,kind,units,energy_joules_total,")
+    assert lines[2] == ",local,system,0,1800.0,7.0,,,"
+
+
+def test_a_report_of_what_nothing_is_summed_by_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["report", "--by", "colour"]) == 2
+    assert "'colour' is not one of" in capsys.readouterr().err

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -69,3 +71,36 @@ def test_completion_prints_a_script(shell: str) -> None:
 
     assert result.exit_code == 0
     assert "_KWHERE_COMPLETE" in result.output
+
+
+def variables_of(command: click.Command, place: str) -> Iterator[tuple[str, object]]:
+    """Yield (command and option, its environment variable) of a command and those below it."""
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield f"{place} {max(option.opts, key=len)}", option.envvar
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from variables_of(inner, f"{place} {name}")
+
+
+def test_every_option_has_an_environment_variable() -> None:
+    found: dict[str, object] = {}
+    for name in COMMANDS:
+        command = root.get_command(click.Context(root), name)
+        assert command is not None
+        found |= variables_of(command, name)
+
+    assert len(found) > 60
+    assert [place for place, variable in found.items() if not str(variable).startswith("KWHERE_")] == []
+    assert found["up --no-open"] == "KWHERE_UP_NO_OPEN"
+    assert found["agent --web.listen-address"] == "KWHERE_WEB_LISTEN_ADDRESS"
+    assert found["config show --json"] == "KWHERE_CONFIG_SHOW_JSON"
+    assert found["units --account"] == "KWHERE_UNITS_ACCOUNT"
+
+
+@pytest.mark.parametrize(("value", "printed"), [("true", "{"), ("", "agent:")])
+def test_a_switch_is_turned_on_by_its_variable(value: str, printed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KWHERE_CONFIG_SHOW_JSON", value)
+    monkeypatch.setenv("KWHERE_CONFIG_FILE", "/dev/null")
+
+    assert CliRunner().invoke(root, ["config", "show"]).stdout.startswith(printed)

@@ -1,0 +1,97 @@
+"""`kwhere report`: sums within a span by user, project, manager, cluster, node or day, in sreport's manner."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kwhere.cli.client import Api, Json, server_options
+from kwhere.cli.table import Column, output_width, render
+from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, choose_scale, share
+
+KINDS = ("user", "project", "manager", "cluster", "node", "day")
+CSV_FIELDS = (
+    *("key", "cluster", "kind", "units", "energy_joules_total", "cpu_seconds", "cpu_allocated_seconds"),
+    *("gpu_busy_seconds", "emissions_grams"),
+)
+
+
+@click.command()
+@click.option("--by", type=click.Choice(KINDS), default="user", show_default=True, help="What a row stands for")
+@click.option("-S", "--starttime", "start", help="From this time on: ISO 8601, `today`, `now-7days`  [24 h ago]")
+@click.option("-E", "--endtime", "end", help="Up to this time  [now]")
+@click.option("-u", "--user", help="Only units of this user")
+@click.option("-A", "--account", "project", help="Only units of this project (account)")
+@click.option("-M", "--cluster", help="Only units of this cluster")
+@click.option("-m", "--manager", help="Only units of this manager")
+@click.option("-N", "--node", help="Only what this node used")
+@click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
+@click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
+@server_options
+def report(
+    server: str | None,
+    token_file: Path | None,
+    state_dir: Path | None,
+    *,
+    style: str | None,
+    start: str | None,
+    end: str | None,
+    **filters: Any,
+) -> None:
+    """Sum up what was used within a span; `system` and `unallocated` are rows of their own."""
+    from kwhere.cli.moments import parse_moment
+
+    span = {"from": parse_moment(start) if start else None, "to": parse_moment(end) if end else None}
+    found = Api(server, token_file, state_dir).get("/usage", {**filters, **span})
+    if style == "json":
+        click.echo(json.dumps({"schema_version": 1, **found}, indent=1))
+    elif style == "csv":
+        click.echo(_csv(found["items"]), nl=False)
+    elif not found["items"]:
+        click.echo("nothing was booked within this span", err=True)
+    else:
+        click.echo(f"{found['span']['from']} to {found['span']['to']}")
+        click.echo("\n".join(_table(found["by"], found["items"], output_width())))
+
+
+def _csv(items: Sequence[Json]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_FIELDS)
+    writer.writerows([[item[field] for field in CSV_FIELDS] for item in items])
+    return stream.getvalue()
+
+
+def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
+    energy = choose_scale([item["energy_joules_total"] for item in items], ENERGY)
+    mass = choose_scale([item["emissions_grams"] for item in items], MASS)
+    cpu = choose_scale([item["cpu_seconds"] for item in items], CPU_TIME)
+    all_of_it = sum(item["energy_joules_total"] or 0.0 for item in items)
+    columns = [
+        Column(by.upper(), shrinks=True, min_width=10),
+        Column("CLUSTER", shrinks=True),
+        Column("KIND", shrinks=True),
+        Column("UNITS", is_number=True),
+        Column(energy.unit, is_number=True),
+        Column("SHARE", is_number=True),
+        Column(f"{mass.unit} CO2e", is_number=True),
+        Column(cpu.unit, is_number=True),
+    ]
+    rows = [
+        (
+            item["key"] or NO_DATA,
+            item["cluster"] or NO_DATA,
+            item["kind"],
+            str(item["units"]),
+            energy.text(item["energy_joules_total"]),
+            share(item["energy_joules_total"] / all_of_it if all_of_it and item["energy_joules_total"] else None),
+            mass.text(item["emissions_grams"]),
+            cpu.text(item["cpu_seconds"]),
+        )
+        for item in items
+    ]
+    return render(columns, rows, width)
