@@ -45,7 +45,7 @@ class CgroupUnits:
         self._rescan_ns = int(settings.rescan_seconds * _SECOND_NS)
         self._ownership = Ownership(Classifier(settings), settings.managers)
         self._opaque = frozenset(_OPAQUE) | {rule.manager for rule in settings.site_rules}
-        allocations = AllocationReader(fs, layout, _online(fs))
+        allocations = AllocationReader(fs, layout, online(fs))
         self._book = UnitBook(fs, FactFinder(fs, settings), allocations, clock)
         self._parents = Parents(fs, layout)
         self._tree = CgroupTree(fs, layout.cpu, self._looks_into, settings.max_watches, clock.boottime_ns)
@@ -341,7 +341,8 @@ def _storable(path: str) -> str:
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def _online(fs: HostFS) -> frozenset[int]:
+def online(fs: HostFS) -> frozenset[int]:
+    """Return the online CPUs, none where the host does not tell."""
     try:
         return frozenset(online_cpus(fs))
     except (Unavailable, SourceError):

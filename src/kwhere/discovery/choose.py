@@ -3,7 +3,8 @@
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.discovery import slurm
-from kwhere.discovery.cgroup_units import CgroupUnits
+from kwhere.discovery.allocation import AllocationReader
+from kwhere.discovery.cgroup_units import CgroupUnits, online
 from kwhere.discovery.classify import Classifier, paths_of
 from kwhere.discovery.process_owners import ProcessOwners
 from kwhere.discovery.process_units import MANAGER, ProcessUnits
@@ -34,7 +35,7 @@ def open_unit_sources(
     if not groups and not _hides_jobs(fs, settings, layout):
         return (cgroups,)
     accounted = _accounted(layout)
-    owners = ProcessOwners(fs, settings, accounted)
+    owners = ProcessOwners(fs, settings, accounted, AllocationReader(fs, layout, online(fs)))
 
     def is_owned(text: str) -> bool:
         paths = paths_of(text, accounted)

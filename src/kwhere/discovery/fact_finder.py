@@ -59,6 +59,18 @@ def unit_info(match: Match, facts: Facts) -> UnitInfo:
     )
 
 
+def merged(old: UnitInfo, new: UnitInfo) -> UnitInfo:
+    """Return what is known newly, and of the rest what was known before."""
+    labels = {**dict(old.labels), **dict(new.labels)}
+    return UnitInfo(
+        name=new.name or old.name,
+        user=new.user or old.user,
+        project=new.project or old.project,
+        node_name=new.node_name or old.node_name,
+        labels=tuple(labels.items()),
+    )
+
+
 def _find_by_path(match: Match, witness: Witness) -> Facts:
     """Return what the path alone says, the owner's name put in."""
     return Facts(user=witness.users(match.uid) if match.uid is not None else None, uid=match.uid)

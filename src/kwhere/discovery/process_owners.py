@@ -1,14 +1,17 @@
 """Whose a process is by `/proc/PID/cgroup` alone: for units whose own directories are absent or count no CPU time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kwhere.core.unit import Allocation, UnitInfo
 from kwhere.discovery import libvirt
+from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.classify import Classifier
-from kwhere.discovery.fact_finder import FactFinder, unit_info
+from kwhere.discovery.fact_finder import FactFinder, merged, unit_info
+from kwhere.discovery.facts import Facts
 from kwhere.discovery.folding import FOLDED
 from kwhere.discovery.match import Match, unit_id
 from kwhere.discovery.settings import UnitsSettings
+from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.kernel.hostfs import HostFS
 
 
@@ -24,6 +27,12 @@ class NamedUnit:
     permanent: bool = False
     """The id is unique for ever, so it is the run too."""
 
+    def added_to(self, known: TrackedUnit) -> TrackedUnit:
+        """Return the unit with what this process tells of it besides: a job's first one is root's and knows little."""
+        allocation = self.allocation if known.allocation.milli_cpus is None else known.allocation
+        uid = known.uid if self.uid is None else self.uid
+        return replace(known, info=merged(known.info, self.info), allocation=allocation, uid=uid)
+
     def run(self, started_s: int) -> str:
         """Return the run that began at this UTC second."""
         if self.permanent:
@@ -35,9 +44,19 @@ class NamedUnit:
 class ProcessOwners:
     """Reads owners out of cgroup texts. Services and sessions are left to the processes' own names."""
 
-    def __init__(self, fs: HostFS, settings: UnitsSettings, accounted: frozenset[str] = frozenset()) -> None:
-        """`accounted` are the controllers whose directories another source reads: a unit that these name is its own."""
+    def __init__(
+        self,
+        fs: HostFS,
+        settings: UnitsSettings,
+        accounted: frozenset[str] = frozenset(),
+        allocations: AllocationReader | None = None,
+    ) -> None:
+        """`accounted` are the controllers whose directories another source reads: a unit that these name is its own.
+
+        `allocations` reads what the hierarchies that count no CPU time hold: CPU sets and memory limits.
+        """
         self._accounted = accounted
+        self._allocations = allocations
         self._classifier = Classifier(settings)
         self._finder = FactFinder(fs, settings)
         self._managers = settings.managers
@@ -56,6 +75,12 @@ class ProcessOwners:
         match = self.owner(text)
         return match is not None and not match.is_system
 
+    def _allocation(self, match: Match, facts: Facts) -> Allocation:
+        if self._allocations is not None:
+            return self._allocations.read(match, facts, match.top)
+        vcpus = (facts.cpus or facts.starting_cpus) if match.manager == libvirt.MANAGER else None
+        return Allocation(vcpus * 1000 if vcpus else None, facts.memory_bytes)
+
     def _shows(self, match: Match | None) -> bool:
         if match is None or match.is_system or match.manager in FOLDED:
             return False
@@ -64,12 +89,11 @@ class ProcessOwners:
     def unit(self, match: Match, pid: int) -> NamedUnit:
         """Return what `pid`, one of its processes, tells of the unit."""
         facts = self._finder.find(match, lambda: [pid])
-        vcpus = (facts.cpus or facts.starting_cpus) if match.manager == libvirt.MANAGER else None
         return NamedUnit(
             manager=match.manager,
             unit=unit_id(facts.native_id) if match.provisional and facts.native_id else match.unit,
             info=unit_info(match, facts),
-            allocation=Allocation(vcpus * 1000 if vcpus else None, facts.memory_bytes),
+            allocation=self._allocation(match, facts),
             uid=facts.uid if facts.uid is not None else match.uid,
             permanent=match.permanent,
         )

@@ -194,6 +194,8 @@ class ProcessUnits:
         if state is None:
             state = self._groups[group] = self._begin(named, process, now_ns)
             started.append(state.tracked)
+        elif process.pid in self._matches:
+            state.tracked = named.added_to(state.tracked)
         state.processes.add(process.pid)
         state.seen_ns = now_ns
         return state.tracked.key

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from kwhere.core.clock import Clock
-from kwhere.core.unit import Allocation, UnitInfo, UnitKey
+from kwhere.core.unit import Allocation, UnitKey
 from kwhere.discovery import kubernetes, oar, systemd
 from kwhere.discovery.allocation import AllocationReader
-from kwhere.discovery.fact_finder import FactFinder, unit_info
+from kwhere.discovery.fact_finder import FactFinder, merged, unit_info
 from kwhere.discovery.facts import Facts
 from kwhere.discovery.match import Match, unit_id
 from kwhere.discovery.members import LiveUnit, Member
@@ -129,7 +129,7 @@ class UnitBook:
             allocation = replace(allocation, milli_cpus=tracked.allocation.milli_cpus)
         live.tracked = replace(
             tracked,
-            info=_merged(tracked.info, unit_info(first.match, facts)),
+            info=merged(tracked.info, unit_info(first.match, facts)),
             allocation=allocation,
             outer=self.outer(first.path),
             uid=facts.uid if facts.uid is not None else tracked.uid,
@@ -215,15 +215,4 @@ def _together(one: Allocation, other: Allocation) -> Allocation:
         sum(requests) if requests else None,
         None if None in limits else sum(limit or 0 for limit in limits),
         (one.cpuset or frozenset()) | (other.cpuset or frozenset()) if confined else None,
-    )
-
-
-def _merged(old: UnitInfo, new: UnitInfo) -> UnitInfo:
-    labels = {**dict(old.labels), **dict(new.labels)}
-    return UnitInfo(
-        name=new.name or old.name,
-        user=new.user or old.user,
-        project=new.project or old.project,
-        node_name=new.node_name or old.node_name,
-        labels=tuple(labels.items()),
     )

@@ -153,6 +153,30 @@ def test_jobs_that_only_the_freezer_knows_are_units_by_their_processes(tmp_path:
     assert [key.unit for key in cgroups.live()] == ["services"]
 
 
+def test_a_job_of_the_freezer_has_its_cpuset_once_a_task_tells_its_size(tmp_path: Path) -> None:
+    tree = FakeCgroups(tmp_path, v1=True)
+    tree.put("/system.slice/slurmd.service", 10, procs="400\n")
+    tree.put(f"{JOB}/step_0", hierarchy="freezer", procs="400\n")
+    tree.put(JOB, hierarchy="cpuset", cpuset__cpus="0-1\n")
+    tree.put(JOB, hierarchy="memory", memory__limit_in_bytes="1048576\n")
+    lines = f"9:freezer:{JOB}/step_0\n5:cpuset:{JOB}/step_0\n4:cpu,cpuacct:/system.slice/slurmd.service\n"
+    tree.proc.process(400, "slurmstepd", start=1000, uid=0, cgroup=lines)
+    cgroups, processes = open_unit_sources(tree.proc.host, UnitsSettings(), tree.clock)
+    cgroups.step(tree.clock.tick(1))
+    (first,) = processes.step(tree.clock.now_ns).started
+    assert (first.allocation.milli_cpus, first.allocation.memory_bytes, first.info.name) == (None, 1048576, None)
+    tree.proc.process(401, "lmp", start=10050, parent=400, cgroup=lines)
+    (tree.proc.root / "proc" / "401" / "environ").write_text(
+        "SLURM_JOB_ID=42\0SLURM_CPUS_ON_NODE=2\0SLURM_JOB_NAME=melt\0"
+    )
+    cgroups.step(tree.clock.tick(1))
+    processes.step(tree.clock.now_ns)
+
+    (later,) = processes.live().values()
+
+    assert (later.allocation.milli_cpus, later.info.name, later.uid) == (2000, "melt", 1000)
+
+
 def test_jobs_that_the_accounting_tree_knows_are_not_walked_for(tmp_path: Path) -> None:
     tree = FakeCgroups(tmp_path, v1=True)
     for hierarchy in ("cpuacct", "freezer"):
