@@ -29,7 +29,7 @@ def test_what_is_no_flag_is_refused(words: list[str]) -> None:
 def test_flags_become_configuration_keys() -> None:
     given = [("no-collector.load", None), ("collector.disk", None), ("disk.limit", "8")]
 
-    assert collector_overrides(given) == {
+    assert collector_overrides(given, {}) == {
         "collector.load.enabled": False,
         "collector.disk.enabled": True,
         "collector.disk.limit": 8,
@@ -47,4 +47,18 @@ def test_flags_become_configuration_keys() -> None:
 )
 def test_a_wrong_flag_is_named(flag: str, value: str | None, message: str) -> None:
     with pytest.raises(click.UsageError, match=message):
-        collector_overrides([(flag, value)])
+        collector_overrides([(flag, value)], {})
+
+
+def test_a_flag_wins_over_its_variable() -> None:
+    environ = {"KWHERE_COLLECTOR_LOAD": "false", "KWHERE_DISK_LIMIT": "3"}
+
+    assert collector_overrides([("disk.limit", "8")], environ) == {
+        "collector.load.enabled": False,
+        "collector.disk.limit": 8,
+    }
+
+
+def test_a_variable_that_is_no_yaml_is_named() -> None:
+    with pytest.raises(click.UsageError, match="KWHERE_DISK_LIMIT: expected a YAML value"):
+        collector_overrides([], {"KWHERE_DISK_LIMIT": "[1"})
