@@ -36,7 +36,7 @@ class DiskSettings(CollectorSettings):
         default=r"(loop|ram|zram|fd|sr|dm-|md|nbd|drbd|rbd)\d.*",
         description="Regular expression of device names left out: by default those that hold no data of their own.",
     )
-    limit: int = Field(default=4, ge=0, description="Number of disks shown, first by name; 0 = all.")
+    limit: int = Field(default=2, ge=0, description="Number of disks shown, first by name; 0 = all.")
 
 
 class DiskCollector:

@@ -99,7 +99,8 @@ def _trust(totals: Totals, created_s: float) -> Iterator[Sample]:
         yield Sample(UP, (name, source.reason), int(source.up))
         for cause, count in source.gaps.items():
             yield Sample(GAPS, (name, cause), count, created_s)
-        yield Sample(GAP_SECONDS, (name,), source.gap_ns / NANOSECONDS_PER_SECOND, created_s)
+        if source.up or source.gap_ns:
+            yield Sample(GAP_SECONDS, (name,), source.gap_ns / NANOSECONDS_PER_SECOND, created_s)
     for component, (method, source_name) in totals.methods.items():
         yield Sample(METHOD, (component.value, method.value, source_name), 1)
     yield Sample(RESIDUAL, (), totals.residual_uj)

@@ -42,7 +42,8 @@ class NetworkSettings(CollectorSettings):
         description="Regular expression of interface names left out: by default the loopback, and the ends, bridges "
         "and tunnels of containers and virtual machines, which count again what a real interface carries.",
     )
-    limit: int = Field(default=4, ge=0, description="Number of interfaces shown, first by name; 0 = all.")
+    limit: int = Field(default=2, ge=0, description="Number of interfaces shown, first by name; 0 = all.")
+    errors: bool = Field(default=False, description="Whether damaged and unsent packets are shown.")
 
 
 class NetworkCollector:
@@ -55,7 +56,7 @@ class NetworkCollector:
         self._file = context.host.keep("proc/net/dev")
 
     def collect(self) -> Iterator[Sample]:
-        """Yield bytes and errors of each interface, both directions."""
+        """Yield bytes of each interface in both directions, errors on request."""
         readings = {reading.interface: reading for reading in parse_net_dev(self._file.read().decode(errors="replace"))}
         found = [readings[name] for name in sorted(readings) if not self._exclude.fullmatch(name)]
         yield Sample(INTERFACES, (), len(found))
@@ -63,8 +64,9 @@ class NetworkCollector:
             label = (reading.interface,)
             yield Sample(RECEIVE_BYTES, label, reading.receive_bytes)
             yield Sample(TRANSMIT_BYTES, label, reading.transmit_bytes)
-            yield Sample(RECEIVE_ERRORS, label, reading.receive_errors)
-            yield Sample(TRANSMIT_ERRORS, label, reading.transmit_errors)
+            if self._settings.errors:
+                yield Sample(RECEIVE_ERRORS, label, reading.receive_errors)
+                yield Sample(TRANSMIT_ERRORS, label, reading.transmit_errors)
 
     def close(self) -> None:
         """Give back the file."""
@@ -73,7 +75,7 @@ class NetworkCollector:
 
 plugin = CollectorPlugin(
     name="network",
-    summary="Bytes and errors of the node's network interfaces.",
+    summary="Bytes of the node's network interfaces; errors on request.",
     settings_class=NetworkSettings,
     specs=(RECEIVE_BYTES, TRANSMIT_BYTES, RECEIVE_ERRORS, TRANSMIT_ERRORS, INTERFACES),
     build=NetworkCollector,

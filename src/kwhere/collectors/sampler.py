@@ -19,7 +19,6 @@ INTERVAL = MetricSpec("kwhere_sampler_interval_seconds", Kind.GAUGE, "Time betwe
 SLOWED = MetricSpec("kwhere_sampler_slowed", Kind.GAUGE, "Whether the sampler slowed down to keep its CPU budget.")
 READ_ERRORS = MetricSpec("kwhere_sampler_read_errors_total", Kind.COUNTER, "Readings of the kernel that failed.")
 UNBALANCED = MetricSpec("kwhere_sampler_unbalanced_slots_total", Kind.COUNTER, "Slots that did not balance.")
-SLOTS = MetricSpec("kwhere_sampler_slots_total", Kind.COUNTER, "Slots closed.")
 
 
 class SamplerSettings(CollectorSettings):
@@ -51,7 +50,6 @@ class SamplerCollector:
             (FAILED, counts.failed),
             (READ_ERRORS, counts.read_errors),
             (UNBALANCED, counts.unbalanced_slots),
-            (SLOTS, totals.slots),
         ):
             yield Sample(spec, (), value, created_s)
 
@@ -63,6 +61,6 @@ plugin = CollectorPlugin(
     name="sampler",
     summary="How the sampler itself is doing.",
     settings_class=SamplerSettings,
-    specs=(LATE, MISSED, FAILED, STEPS, STEP, INTERVAL, SLOWED, READ_ERRORS, UNBALANCED, SLOTS),
+    specs=(LATE, MISSED, FAILED, STEPS, STEP, INTERVAL, SLOWED, READ_ERRORS, UNBALANCED),
     build=SamplerCollector,
 )

@@ -24,7 +24,7 @@ class TemperatureSettings(CollectorSettings):
         default=r"coretemp(-\d+)?/Core \d+.*|k10temp(-\d+)?/Tccd\d+",
         description="Regular expression of sensors left out: by default the single cores, whose package is shown.",
     )
-    limit: int = Field(default=8, ge=0, description="Number of sensors shown, processors first, then by name; 0 = all.")
+    limit: int = Field(default=4, ge=0, description="Number of sensors shown, processors first, then by name; 0 = all.")
 
 
 class TemperatureCollector:

@@ -49,7 +49,7 @@ def test_sysfs_says_what_is_a_whole_disk(tmp_path: Path) -> None:
 def test_many_disks_are_cut_and_their_number_is_told(tmp_path: Path) -> None:
     fs = host(tmp_path, *(f"sd{letter}" for letter in "ihgfedcba"))
 
-    assert devices(said(plugin, fs)) == {"sda", "sdb", "sdc", "sdd"}
+    assert devices(said(plugin, fs)) == {"sda", "sdb"}
     assert said(plugin, fs)["kwhere_node_disks", ()] == 9
     assert len(devices(said(plugin, fs, limit=0))) == 9
 

@@ -23,11 +23,13 @@ def test_ends_of_containers_and_virtual_machines_are_left_out(host: str, shown: 
 
 def test_bytes_and_errors() -> None:
     before, after = said_at_both_moments(plugin, open_host("k8s-v2-systemd"))
+    errors = said(plugin, open_host("k8s-v2-systemd"), errors=True)
 
     assert before["kwhere_node_network_receive_bytes_total", ("ens1",)] == 9_000_000
     assert after["kwhere_node_network_receive_bytes_total", ("ens1",)] == 19_000_000
     assert after["kwhere_node_network_transmit_bytes_total", ("ens1",)] == 8_000_000
-    assert after["kwhere_node_network_receive_errors_total", ("ens1",)] == 1
+    assert errors["kwhere_node_network_receive_errors_total", ("ens1",)] == 1
+    assert not [name for name, _ in after if "errors" in name]
 
 
 def test_everything_on_request() -> None:
