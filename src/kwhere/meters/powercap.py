@@ -139,7 +139,7 @@ def _reading(placed: RaplZone, counter_uj: int, now_ns: int, p_max_uw: int) -> R
 def _without_mirrors(readings: list[Reading], watch: MirrorWatch, group: Sequence[OpenZone]) -> list[Reading]:
     """Return the readings of one domain with mirrors counted once, always by the same zone."""
     first = group[0].placed
-    if len(group) < 2 or (first.die is None and first.domain != PLATFORM):
+    if len(group) < 2 or first.domain.kind is DomainKind.DRAM:
         return readings
     counters = [reading.counter_uj for reading in readings if reading.counter_uj is not None]
     if not watch.are_mirrors(counters, first.zone.range_uj):

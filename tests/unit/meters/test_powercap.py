@@ -277,6 +277,17 @@ def test_a_machine_without_zones_is_absent(tmp_path: Path, directories: list[str
         assert caught.value.reason == "absent"
 
 
+@pytest.mark.parametrize(("vendor", "expected"), [("AuthenticAMD", 7_000_000), ("GenuineIntel", 14_000_000)])
+def test_zones_of_one_name_may_be_mirrors_too(tmp_path: Path, vendor: str, expected: int) -> None:  # kind of r6
+    for directory in ("intel-rapl:0", "intel-rapl:1"):  # before kernel 5.3 a zone's name had no die in it
+        write_zone(tmp_path, directory, "package-0", 100)
+    meter = powercap.build(context(tmp_path, vendor=vendor))
+
+    found = energies(meter, tmp_path, {"intel-rapl:0": 7_000_000, "intel-rapl:1": 7_000_000})
+
+    assert found == {"cpu[0]": expected}
+
+
 def test_two_top_level_dram_zones_of_one_name_are_two(tmp_path: Path) -> None:  # case_energy_r20
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:1", "package-1", 0)
