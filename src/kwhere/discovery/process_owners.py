@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.unit import Allocation, UnitInfo
 from kwhere.discovery import libvirt
 from kwhere.discovery.allocation import AllocationReader
@@ -13,6 +14,7 @@ from kwhere.discovery.match import Match, unit_id
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.processes import read_cgroup_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,16 @@ class ProcessOwners:
         self._classifier = Classifier(settings)
         self._finder = FactFinder(fs, settings)
         self._managers = settings.managers
+        self._home = self._match_of(fs, 1)
+        """The unit around the whole host as it is seen here: an agent in a container is no news to itself."""
 
     def owner(self, text: str) -> Match | None:
         """Return the unit or daemon that a `/proc/PID/cgroup` names, the deepest over all hierarchies."""
         match = self._classifier.cgroup_text(text)
         if match is None or match.is_system:
             return match
+        if self._home is not None and match.top == self._home.top:
+            return None
         if not self._shows(match) or self._shows(self._classifier.cgroup_text(text, self._accounted)):
             return None
         return match
@@ -74,6 +80,12 @@ class ProcessOwners:
         """Return whether a `/proc/PID/cgroup` names a unit."""
         match = self.owner(text)
         return match is not None and not match.is_system
+
+    def _match_of(self, fs: HostFS, pid: int) -> Match | None:
+        try:
+            return self._classifier.cgroup_text(read_cgroup_text(fs, pid))
+        except (Unavailable, SourceError):
+            return None
 
     def _allocation(self, match: Match, facts: Facts) -> Allocation:
         if self._allocations is not None:

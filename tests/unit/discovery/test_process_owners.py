@@ -120,6 +120,17 @@ def test_a_job_keeps_its_run_after_a_restart(proc: FakeProc) -> None:
     assert tracked.key.run == f"42@{BOOT_SECONDS + 10}"
 
 
+def test_the_container_that_the_agent_lives_in_is_no_unit(proc: FakeProc) -> None:
+    inside = f"0::/docker/{C1}"
+    proc.process(1, "sh", start=1000, parent=0, cgroup=f"{inside}\n")
+    proc.process(100, "stress", start=1100, cgroup=f"{inside}\n")
+    proc.process(101, "web", start=1100, cgroup=f"{inside}/docker/{C2}\n")
+
+    reading = _units(proc).step(proc.tick(1))
+
+    assert _ticks(reading) == {("process", "1000:sh"): 0, ("process", "1000:stress"): 0, ("docker", C2): 0}
+
+
 def test_without_a_cgroup_tree_paths_name_the_units(tmp_path: Path) -> None:
     tree = FakeCgroups(tmp_path)
     (tree.root / "cgroup.controllers").unlink()
