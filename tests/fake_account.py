@@ -101,7 +101,12 @@ class FakeAccount:
             raise BadCursor("after: this cursor is not one of ours") from None
         items = tuple(found[first : first + query.limit])
         following = first + query.limit
-        return UnitPage(items, str(following) if following < len(found) else None, query.span, 0.9987)
+        return UnitPage(
+            items,
+            str(following) if following < len(found) else None,
+            query.span or Span(NOW - timedelta(days=1), NOW),
+            0.9987,
+        )
 
     def iterate_units(self, query: UnitQuery) -> Iterator[UnitRecord]:
         yield from self.units(replace(query, limit=10**9, after=None)).items

@@ -180,3 +180,14 @@ def test_a_country_chosen_on_the_page_is_kept(open_site: Open) -> None:
     client.post("/emissions/zone", data={"zone": "FR"}, headers={"origin": "http://testserver"})
 
     assert "Chosen by a person." in client.get("/emissions").text
+
+
+def test_a_list_without_a_span_says_that_completeness_is_of_the_last_day(open_site: Open) -> None:
+    client = open_site(_worked_case(2))
+
+    default = client.get("/api/v1/units").json()["span"]
+    asked = client.get("/api/v1/units", params={"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}).json()
+
+    begun, ended = (datetime.fromisoformat(default[name]) for name in ("from", "to"))
+    assert (ended - begun).total_seconds() == 86_400
+    assert asked["span"] == {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}

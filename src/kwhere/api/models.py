@@ -121,11 +121,14 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class UnitList:
-    """One page of units. `span` and `completeness` say what they are drawn from."""
+    """One page of units with their lifetime totals.
+
+    `span` is the one asked for (units alive within it), else the last 24 h; `completeness` is of it.
+    """
 
     items: list[Unit]
     next: str | None
-    span: SpanView | None
+    span: SpanView
     completeness: float | None
 
 

@@ -142,7 +142,7 @@ def unit_list_view(page: UnitPage) -> UnitList:
     return UnitList(
         items=[unit_view(record) for record in page.items],
         next=page.next,
-        span=None if page.span is None else span_view(page.span),
+        span=span_view(page.span),
         completeness=page.completeness_ratio,
     )
 

@@ -154,11 +154,14 @@ class UnitRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnitPage:
-    """One page of a list; `next` is None on the last."""
+    """One page of a list; `next` is None on the last.
+
+    `span` is the one asked for, else the last 24 h; `completeness_ratio` is of it.
+    """
 
     items: tuple[UnitRecord, ...]
     next: str | None
-    span: Span | None
+    span: Span
     completeness_ratio: float | None
 
 

@@ -26,6 +26,7 @@ def test_a_list_has_items_next_span_and_completeness(client: AsgiClient) -> None
     answer = client.get("/api/v1/units", params={"limit": 3}).json()
 
     assert set(answer) == {"items", "next", "span", "completeness"}
+    assert set(answer["span"]) == {"from", "to"}
     assert len(answer["items"]) == 3
     assert answer["completeness"] == 0.9987
     energies = [item["energy_joules_total"] for item in answer["items"]]

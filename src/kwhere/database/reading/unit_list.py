@@ -47,11 +47,11 @@ def list_units(moment: Moment, query: UnitQuery) -> UnitPage:
     items = records_of(moment, rows[:limit])
     last = rows[limit - 1] if len(rows) > limit else None
     after = None if last is None else encode_cursor([query.sort.value, int(query.descending), last["sort"], last["id"]])
-    return UnitPage(tuple(items), after, query.span, _completeness(moment, query))
-
-
-def _completeness(moment: Moment, query: UnitQuery) -> float | None:
     span = query.span or Span(from_ns(moment.now_ns - DAY_NS), from_ns(moment.now_ns))
+    return UnitPage(tuple(items), after, span, _completeness(moment, query, span))
+
+
+def _completeness(moment: Moment, query: UnitQuery, span: Span) -> float | None:
     nodes = schema.nodes.c
     node_ids: list[int] | None = None
     if query.cluster is not None or query.node is not None:
