@@ -188,9 +188,10 @@ class UnitBook:
         if run is None:
             pids = None if sighting.created else process_ids(self._fs, sighting.hierarchy, match.top)
             run = self.runs.name(match, unit, pids)
-        key = UnitKey(match.manager, unit, run)
-        if key in self.units or any(ended.key == key for ended in self.ended):  # twice within a second
-            key = UnitKey(match.manager, unit, f"{run}.{sighting.inode}")
+        key, times = UnitKey(match.manager, unit, run), 1
+        while key in self.units or any(ended.key == key for ended in self.ended):  # again within a second
+            times += 1
+            key = UnitKey(match.manager, unit, f"{run}.{times}")
         return key
 
 

@@ -280,3 +280,18 @@ def test_mounts_and_sockets_are_no_parents(tree: FakeCgroups) -> None:
 
     assert [parent.cgroup for parent in _step(tree, source).parents] == ["/docker", "/"]
     source.close()
+
+
+def test_lives_of_one_name_within_a_second_are_numbered(tree: FakeCgroups) -> None:
+    source = tree.units()
+    _step(tree, source)
+    for _ in range(3):
+        tree.put("/kwhere-run-x", 0.1)
+        tree.remove("/kwhere-run-x")
+
+    ended = [tracked.key for tracked in _step(tree, source).ended]
+
+    (first, *others) = sorted(key.run for key in ended)
+    assert {key.unit for key in ended} == {"x"}
+    assert others == [f"{first}.2", f"{first}.3"]
+    source.close()
