@@ -98,6 +98,19 @@ def run_root(arguments: Sequence[str] | None = None) -> int:
     except KwhereError as error:
         click.echo(f"kwhere: {error}", err=True)
         return EXIT_FAILED
+    except ModuleNotFoundError as error:
+        return _say_what_lacks(error)
     except BrokenPipeError:
         return EXIT_FAILED
     return result if isinstance(result, int) else 0
+
+
+def _say_what_lacks(error: ModuleNotFoundError) -> int:
+    """Name the command that installs the server part, where that is what lacks. Any other module is a bug."""
+    from kwhere.local.server_part import SERVER_MODULES, lacking
+
+    module = (error.name or "").partition(".")[0]
+    if module not in SERVER_MODULES:
+        raise error
+    click.echo(f"kwhere: {lacking(module)}", err=True)
+    return EXIT_FAILED

@@ -33,8 +33,10 @@ def up(
     """
     from kwhere.apps.configuration import default_state_dir
     from kwhere.apps.up import UpOptions, prepare, supervise
+    from kwhere.local.server_part import require_server_part
     from kwhere.local.supervisor import fork_role
 
+    require_server_part()
     settings = load_settings(config_file, {} if interval is None else {"agent.interval_seconds": interval})
     options = UpOptions(state_dir or default_state_dir(os.environ), listen)
     parts = prepare(options, settings)

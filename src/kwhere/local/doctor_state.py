@@ -15,9 +15,9 @@ from kwhere.local.agent_client import SOCKET_NAME
 from kwhere.local.doctor import Check, Examination, Remedy, failed, missing, ok, warning
 from kwhere.local.doctor_journal import read_holdings
 from kwhere.local.doctor_place import Here
+from kwhere.local.server_part import SERVER_MODULES
 from kwhere.reports.figures import BYTES, ago, quantity, significant, utc_of
 
-SERVER_MODULES = ("alembic", "duckdb", "fastapi", "jinja2", "python_multipart", "sqlalchemy", "tzdata")
 TOKEN_FILES = ("token", "ledger-token")
 _MEBIBYTE = 1 << 20
 _MOVE = "Name a directory on a disk of this machine with --state (setting agent.state)."

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -104,3 +105,17 @@ def test_a_switch_is_turned_on_by_its_variable(value: str, printed: str, monkeyp
     monkeypatch.setenv("KWHERE_CONFIG_FILE", "/dev/null")
 
     assert CliRunner().invoke(root, ["config", "show"]).stdout.startswith(printed)
+
+
+@pytest.mark.parametrize("arguments", [["up", "--no-open"], ["server"], ["database", "check"]])
+def test_without_the_server_part_the_command_that_brings_it_is_named(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys\nsys.modules['sqlalchemy'] = None\nimport importlib.util\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'sqlalchemy' else find(name, *more)\n"
+        f"from kwhere.cli.main import run_root\nsys.exit(run_root({[*arguments, '--state', str(tmp_path)]}))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+
+    assert done.returncode == 1
+    assert done.stderr == ("kwhere: the server part is not installed (no sqlalchemy): pip install 'kwhere[server]'\n")
