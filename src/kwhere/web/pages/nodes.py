@@ -115,7 +115,7 @@ def node_page(pages: Pages, request: Request) -> Response:
         "residual_uj": sum(abs(slot.residual_uj) for slot in slots),
         "governors": governor_lines(governors(pages.sources, ref.cluster, [ref.node], choice.span, 60.0)),
         "sources": newest_values(pages.sources, ref, "kwhere_energy_source_up", choice.span),
-        "collectors": failing(newest_values(pages.sources, ref, "kwhere_collector_up", choice.span)),
+        "collectors": without_data(newest_values(pages.sources, ref, "kwhere_collector_up", choice.span)),
         "idle": idle_values(newest_values(pages.sources, ref, "kwhere_node_idle_watts", choice.span)),
         "rows": rows,
         "is_past": chosen,
@@ -175,8 +175,8 @@ def governor_lines(spans: Sequence[GovernorSpan]) -> list[str]:
     return [f"socket {socket or '0'}: {' → '.join(names)}" for socket, names in by_socket.items()]
 
 
-def failing(collectors: Sequence[NewestValue]) -> list[str]:
-    """Return the names of collectors that did not work when last asked."""
+def without_data(collectors: Sequence[NewestValue]) -> list[str]:
+    """Return the names of collectors that had nothing to say when last asked: broken, or there is nothing to read."""
     return sorted(c.labels.get("collector", "?") for c in collectors if c.value == 0)
 
 
