@@ -56,6 +56,8 @@ def settings() -> str:
             lines += [f"{field.description}\n"]
         lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
         lines += list(_rows(f"{section}", field))
+        if section == "collector":
+            lines += list(_collector_rows())
         lines.append("")
     return "\n".join(lines)
 
@@ -100,6 +102,13 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
             found = command.get_command(context, inner)
             assert found is not None
             yield from _command(found, f"{name} {inner}", context)
+
+
+def _collector_rows() -> Iterator[str]:
+    """Yield the settings of every collector: they are known to their own modules alone."""
+    for name, plugin in sorted(find_plugins().plugins.items()):
+        for key, inner in plugin.settings_class.model_fields.items():
+            yield from _rows(f"collector.{name}.{key}", inner)
 
 
 def _rows(prefix: str, field: FieldInfo) -> Iterator[str]:
