@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from kwhere.agent.listen import KEY as LISTEN_KEY
-from kwhere.agent.listen import address_of, open_sockets
+from kwhere.agent.listen import address_of, is_local, open_sockets
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError
 from kwhere.emission_factors.zones import system_time_zone
@@ -22,6 +22,7 @@ from kwhere.reports.sources import Hint
 
 CLUSTER = "local"
 DEFAULT_LISTEN = "127.0.0.1:9811"
+WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 FIRST_SLOT_SECONDS = 2.0
 SLOT_SECONDS = 10.0
 PULL_SECONDS = 1.0
@@ -52,8 +53,14 @@ class UpParts:
 
     @property
     def url(self) -> str:
-        """Return the address of the pages, without the token."""
-        return f"http://{address_of(self.pages[0])}"
+        """Return the address of the pages on this machine, without the token."""
+        host, port = self.pages[0].getsockname()[:2]
+        return f"http://127.0.0.1:{port}" if host in WILDCARDS else f"http://{address_of(self.pages[0])}"
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether other machines can reach the pages."""
+        return not all(is_local(listening) for listening in self.pages)
 
 
 def prepare(options: UpOptions, settings: Settings) -> UpParts:

@@ -7,6 +7,10 @@ import click
 
 from kwhere.cli.settings_options import config_option, load_settings
 
+REACHABLE = """\
+kwhere: other machines can reach this port: they need the token, which goes over plain HTTP unless a proxy adds TLS,
+and the name by which they call this machine must stand in access.hosts"""
+
 
 @click.command()
 @click.option(
@@ -45,6 +49,8 @@ def up(
     def ready() -> None:
         click.echo(f"kwhere is at {address}")
         click.echo(f"state is in {options.state_dir}; Ctrl-C ends it")
+        if parts.is_open:
+            click.echo(REACHABLE, err=True)
         if not no_open and has_display():
             fork_role(lambda: open_page(address))
 

@@ -5,8 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from kwhere.agent.listen import close_sockets
 from kwhere.apps.settings import Settings
-from kwhere.apps.up import KeptHints, UpOptions, ensure_access_token, lock_state, open_pages, prepare, up_settings
+from kwhere.apps.up import (
+    KeptHints,
+    UpOptions,
+    UpParts,
+    ensure_access_token,
+    lock_state,
+    open_pages,
+    prepare,
+    up_settings,
+)
 from kwhere.core.errors import ConfigError
 
 
@@ -104,3 +114,15 @@ def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_a_wrong_address_is_said_of_the_option(listen: str) -> None:
     with pytest.raises(ConfigError, match=r"^--listen: expected HOST:PORT"):
         open_pages(listen)
+
+
+@pytest.mark.parametrize(("listen", "is_open"), [("0.0.0.0:0", True), (":0", True), ("127.0.0.1:0", False)])
+def test_the_address_told_is_one_that_this_machine_answers_to(listen: str, is_open: bool) -> None:
+    sockets = open_pages(listen)
+    try:
+        parts = UpParts(sockets, [], "token", -1)
+
+        assert parts.url == f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        assert parts.is_open is is_open
+    finally:
+        close_sockets(sockets)
