@@ -141,3 +141,19 @@ def test_a_signal_reaches_the_command_and_the_report_still_comes() -> None:
 
     assert process.returncode == 5
     assert json.loads(out.splitlines()[-1])["exit_code"] == 5
+
+
+@pytest.mark.parametrize("text", ["", "hi", "hi\n", '{"unit": "an object of its own"}'])
+def test_the_last_line_is_the_documented_object_whatever_the_command_printed(text: str) -> None:
+    done = run("printf", "%s", text)
+    report = report_of(done)
+
+    assert done.stdout.startswith(text)
+    assert report.keys() >= {
+        *("unit", "exit_code", "wall_seconds", "cpu_seconds", "memory_peak_bytes", "energy_joules"),
+        *("emissions_grams", "method", "zone"),
+    }
+    assert report["cpu_seconds"].keys() == {"user", "system"}
+    assert report["energy_joules"].keys() == {"cpu", "dram", "gpu", "other", "total"}
+    assert all(report["energy_joules"][part].keys() == {"dynamic", "idle"} for part in ("cpu", "dram", "gpu", "other"))
+    assert report["energy_joules"]["gpu"] == {"dynamic": None, "idle": None}

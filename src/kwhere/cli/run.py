@@ -9,7 +9,7 @@ from kwhere.cli.settings_options import config_option, load_settings
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--json", "as_json", is_flag=True, help="Print the report as the last line of stdout, as JSON")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as the last line of stdout, as JSON, whatever CMD printed before it")
 @click.option(
     "--state",
     "state_dir",
@@ -31,7 +31,7 @@ def run(as_json: bool, state_dir: Path | None, config_file: Path | None, command
     settings = load_settings(config_file, {}, log_level="warning")
     report = account_command(command, settings, state_dir or default_state_dir(os.environ))
     if as_json:
-        click.echo(to_json(report))
+        click.echo(f"\n{to_json(report)}")  # CMD's output may have ended within a line
     else:
         click.echo(to_text(report), err=True)
     return report.exit_code
