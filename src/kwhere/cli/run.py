@@ -9,7 +9,12 @@ from kwhere.cli.settings_options import config_option, load_settings
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--json", "as_json", is_flag=True, help="Print the report as the last line of stdout, as JSON, whatever CMD printed before it")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as the last line of stdout, as JSON, whatever CMD printed before it",
+)
 @click.option(
     "--state",
     "state_dir",
