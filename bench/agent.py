@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from step import units
+from bench.step import units
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -127,13 +127,15 @@ class UnitBook:
         allocation = self._allocation(live.members, facts)
         if allocation.milli_cpus is None and facts.cpus is None:
             allocation = replace(allocation, milli_cpus=tracked.allocation.milli_cpus)
-        live.tracked = replace(
+        found = replace(
             tracked,
             info=merged(tracked.info, unit_info(first.match, facts)),
             allocation=allocation,
             outer=self.outer(first.path),
             uid=facts.uid if facts.uid is not None else tracked.uid,
         )
+        if found != tracked:  # the same object says that nothing changed: whoever follows units does no work
+            live.tracked = found
         age_ns = now_ns - tracked.first_seen_ns
         later = next((due for due in _FACTS_AGAIN_NS if due > age_ns), None)
         live.facts_due_ns = now_ns + _FACTS_LATER_NS if later is None else tracked.first_seen_ns + later
