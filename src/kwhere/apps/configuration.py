@@ -23,15 +23,23 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 Tree = dict[str, Any]
 
 SYSTEM_FILE = Path("/etc/kwhere/kwhere.yaml")
+DROP_INS = "conf.d"
 MAX_FILE_BYTES = 1 << 20
 
 
 def default_file(environ: Mapping[str, str]) -> Path | None:
-    """Return the configuration file in force when none is named: the user's, else the system's, else none."""
+    """Return the configuration in force when no file is named: the user's, else the system's, else none.
+
+    Where a place has a `conf.d` alone, that directory.
+    """
     home = environ.get("XDG_CONFIG_HOME")
     directory = Path(home) if home else home_dir(environ) / ".config"
-    candidates = (directory / "kwhere" / "kwhere.yaml", SYSTEM_FILE)
-    return next((path for path in candidates if path.is_file()), None)
+    for file in (directory / "kwhere" / SYSTEM_FILE.name, SYSTEM_FILE):
+        if file.is_file():
+            return file
+        if (file.parent / DROP_INS).is_dir():
+            return file.parent / DROP_INS
+    return None
 
 
 def default_state_dir(environ: Mapping[str, str]) -> Path:
@@ -57,7 +65,10 @@ def load(
     file: Path | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> ModelT:
-    """Return the effective settings of `model`. `overrides` maps dotted keys to values. Raises ConfigError."""
+    """Return the effective settings of `model`: of `file` and the `conf.d` beside it, or of a directory alone.
+
+    `overrides` maps dotted keys to values. Raises ConfigError.
+    """
     tree: Tree = {}
     later: dict[str, str] = {}
     for path in _files(file) if file else ():
@@ -99,8 +110,10 @@ def read_file(path: Path) -> Tree:
 
 
 def _files(file: Path) -> Iterator[Path]:
-    yield file
-    directory = file.parent / "conf.d"
+    directory = file
+    if not file.is_dir():
+        yield file
+        directory = file.parent / DROP_INS
     if directory.is_dir():
         yield from sorted(directory.glob("*.yaml"))
 

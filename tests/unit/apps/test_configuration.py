@@ -111,6 +111,17 @@ def test_the_users_file_goes_before_the_systems(tmp_path: Path) -> None:
     assert default_file({"HOME": str(tmp_path / "nobody")}) in (None, Path("/etc/kwhere/kwhere.yaml"))
 
 
+def test_a_directory_of_drop_ins_serves_alone(tmp_path: Path) -> None:
+    write(tmp_path / "kwhere" / "conf.d" / "10.yaml", "agent: {interval_seconds: 3}")
+    write(tmp_path / "kwhere" / "conf.d" / "20.yaml", "agent: {name: later}")
+
+    found = default_file({"XDG_CONFIG_HOME": str(tmp_path)})
+    settings = load(Whole, found)
+
+    assert found == tmp_path / "kwhere" / "conf.d"
+    assert settings == Whole(agent=Part(interval_seconds=3, name="later"))
+
+
 def test_state_lives_where_the_service_manager_says_else_under_xdg() -> None:
     assert default_state_dir({"STATE_DIRECTORY": "/var/lib/kwhere:/x"}) == Path("/var/lib/kwhere")
     assert default_state_dir({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/kwhere")
