@@ -186,7 +186,7 @@ def build_push(settings: Settings, built: BuiltAgent) -> list[Face]:
     if settings.push.url is None or built.journal is None:
         return []
     # the HTTP client costs memory that an agent without this road does without
-    from kwhere.agent.ledger_push import LedgerPush, Pusher
+    from kwhere.ledger.push import LedgerPush, Pusher
     from kwhere.transport.http import HttpClient
 
     client = HttpClient(settings.push.url, settings.push.client)

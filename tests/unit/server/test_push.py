@@ -16,11 +16,11 @@ from sqlalchemy import Engine, func, select
 from tests.unit.ledger.journals import StandingClock, append, append_at, open_journal
 from tests.unit.ledger.slots import MINUTE_NS, START_NS, slot
 
-from kwhere.agent.ledger_push import Pusher
 from kwhere.core.errors import ConfigError, NotPermitted, SourceError
 from kwhere.database import schema
 from kwhere.database.grid import Grid
 from kwhere.ledger.journal import Journal
+from kwhere.ledger.push import Pusher
 from kwhere.ledger.settings import JournalSettings
 from kwhere.ledger.wire import encode_page
 from kwhere.server import push_door

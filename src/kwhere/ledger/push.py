@@ -1,4 +1,4 @@
-"""The ledger's outbound road: an agent behind NAT sends the pages that a server would have pulled.
+"""The ledger's outbound road: an agent behind NAT, or a server that passes on what it took in, sends pages.
 
     POST /ledger   a page (ledger/pages.py), gzip   → 200 {"after": "EPOCH:SEQ" | null}
 
@@ -10,13 +10,13 @@ import gzip
 import json
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
 from kwhere.core.failure_memory import FailureMemory
-from kwhere.ledger.journal import Journal
 from kwhere.ledger.journal_reader import JournalPage
 from kwhere.ledger.pages import Cursor
 from kwhere.ledger.wire import encode_page, parse_cursor
@@ -30,10 +30,34 @@ _GZIP_LEVEL = 1
 log = structlog.get_logger(__name__)
 
 
+class PageSource(Protocol):
+    """Where pages come from: an agent's journal, or what a server keeps of one."""
+
+    def read(self, after: Cursor | None, limit: int) -> JournalPage:
+        """Return slots after the cursor. Raises NotFound if its epoch is not held."""
+        ...
+
+    def pulled(self, cursor: Cursor) -> None:
+        """Take note that the server holds all slots up to the cursor."""
+        ...
+
+
+class Sender(Protocol):
+    """What goes out in rounds."""
+
+    def push_all(self, is_over: Callable[[], bool] = lambda: False) -> int:
+        """Send until the server holds everything; return the number of slots it was sent. Raises KwhereError."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
 class Pusher:
     """Sends what a server does not hold yet."""
 
-    def __init__(self, client: HttpClient, journal: Journal, clock: Clock, page_slots: int) -> None:
+    def __init__(self, client: HttpClient, journal: PageSource, clock: Clock, page_slots: int) -> None:
         self._client = client
         self._journal = journal
         self._clock = clock
@@ -44,7 +68,10 @@ class Pusher:
 
         Raises JournalError; Unavailable, NotPermitted or SourceError where the server does not take a page.
         """
-        after = self._send(self._journal.read(None, 0))
+        return self.push_from(self.send(self._journal.read(None, 0)), is_over)
+
+    def push_from(self, after: Cursor | None, is_over: Callable[[], bool]) -> int:
+        """Send what follows the cursor; otherwise like `push_all`."""
         sent = 0
         while not is_over():
             page = self._page_after(after)
@@ -54,7 +81,7 @@ class Pusher:
                 # the epoch is read to its end and another follows
                 after = parse_cursor(page.header.next)
                 continue
-            reached = self._send(page)
+            reached = self.send(page)
             if reached is None or reached == after:
                 raise SourceError(f"{PATH}: expected the server to go on after {after}, found {reached}")
             after = reached
@@ -73,8 +100,8 @@ class Pusher:
             # the server stands in an epoch that is not held any more: it records the rest as lost
             return self._journal.read(None, self._page_slots)
 
-    def _send(self, page: JournalPage) -> Cursor | None:
-        """Send a page; return where the server wants to go on."""
+    def send(self, page: JournalPage) -> Cursor | None:
+        """Send a page; return where the server wants to go on. Raises like `push_all`."""
         body = gzip.compress(encode_page(page.header, page.lines), _GZIP_LEVEL, mtime=0)
         headers = {
             "content-type": "application/x-ndjson",
@@ -87,7 +114,7 @@ class Pusher:
 class LedgerPush:
     """Pushes in rounds, in a thread of its own, from `start` to `stop`."""
 
-    def __init__(self, pusher: Pusher, clock: Clock, interval_seconds: float) -> None:
+    def __init__(self, pusher: Sender, clock: Clock, interval_seconds: float) -> None:
         self._pusher = pusher
         self._clock = clock
         self._interval_s = interval_seconds

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.unit.ledger.journals import StandingClock, append, append_at, open_journal
 
-from kwhere.agent.ledger_push import LedgerPush, Pusher
 from kwhere.core.errors import KwhereError, NotPermitted, SourceError, Unavailable, WireError
 from kwhere.ledger.decode import decode_page
 from kwhere.ledger.journal import Journal
+from kwhere.ledger.push import LedgerPush, Pusher
 from kwhere.ledger.settings import JournalSettings
 from kwhere.transport.http import HttpClient
 
@@ -138,10 +138,10 @@ def test_lost_answer_costs_nothing(server: Server, tmp_path: Path) -> None:
         server.take = real  # type: ignore[method-assign]
         return b"connection lost"
 
-    pushes._send(journal.read(None, 0))
+    pushes.send(journal.read(None, 0))
     server.take = take_and_fail  # type: ignore[method-assign]
     with pytest.raises(KwhereError):
-        pushes._send(journal.read(None, 2))
+        pushes.send(journal.read(None, 2))
 
     assert pushes.push_all() == 2
     assert server.booked == [(journal.epoch, seq) for seq in (1, 2, 3, 4)]
