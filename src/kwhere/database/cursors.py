@@ -70,16 +70,29 @@ def open_epoch(connection: Connection, row: CursorRow, now_ns: int) -> None:
     connection.execute(insert(_cursors).values(**values, opened_ns=now_ns))
 
 
-def advance(connection: Connection, row: CursorRow, to_seq: int, digest: str, start_ns: int, end_ns: int) -> None:
-    """Move a cursor from where `row` has it to `to_seq`. Raises CursorMoved unless that touches one row."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What moves a cursor: the last of some slots, the time they span, what their page said of the epoch."""
+
+    to_seq: int
+    digest: str
+    start_ns: int
+    end_ns: int
+    facts: str
+    """JSON, see ledger/epoch_facts.py."""
+
+
+def advance(connection: Connection, row: CursorRow, step: Step) -> None:
+    """Move a cursor from where `row` has it. Raises CursorMoved unless that touches one row."""
     moved = connection.execute(
         update(_cursors)
         .where(_cursors.c.epoch == row.epoch, _cursors.c.seq == row.seq)
         .values(
-            seq=to_seq,
-            digest=digest,
-            first_start_ns=start_ns if row.first_start_ns is None else min(row.first_start_ns, start_ns),
-            newest_end_ns=end_ns if row.newest_end_ns is None else max(row.newest_end_ns, end_ns),
+            seq=step.to_seq,
+            digest=step.digest,
+            first_start_ns=min(row.first_start_ns or step.start_ns, step.start_ns),
+            newest_end_ns=max(row.newest_end_ns or step.end_ns, step.end_ns),
+            facts=step.facts,
         )
     )
     if moved.rowcount != 1:

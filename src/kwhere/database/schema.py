@@ -215,6 +215,7 @@ cursors = Table(
     Column("newest_end_ns", BigInteger),
     Column("opened_ns", BigInteger, nullable=False),
     Column("stopped", Text, comment="why it is no longer read; null while it is"),
+    Column("facts", Text, comment="JSON of what its newest page said: how to read its lines"),
 )
 Index("ix_cursors_machine", cursors.c.machine_id, cursors.c.boot_id)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from kwhere.ledger.pages import COLUMNS, FORMAT, PageHeader
 
@@ -63,3 +63,8 @@ def page_header(
         columns=facts.columns,
         version=facts.version,
     )
+
+
+def facts_of(header: PageHeader) -> EpochFacts:
+    """Return what a page's header says of its epoch."""
+    return EpochFacts(**{item.name: getattr(header, item.name) for item in fields(EpochFacts)})

@@ -9,10 +9,13 @@ from sqlalchemy import Connection
 
 from kwhere.core.errors import IntakeRefused
 from kwhere.database import cursors
-from kwhere.database.cursors import CursorRow
+from kwhere.database.cursors import CursorRow, Step
 from kwhere.ledger.columns import ColumnLine, ColumnPage
+from kwhere.ledger.epoch_facts import facts_of
 from kwhere.ledger.pages import Cursor, PageHeader
 from kwhere.server.target import Target
+
+MAX_FACTS_BYTES = 1 << 20
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +95,7 @@ class Follower:
         return self._begin(page)
 
     def _begin(self, page: ColumnPage) -> CursorRow:
-        header, lines = page.header, page.lines
+        header = page.header
         row = CursorRow(
             epoch=header.epoch,
             node_id=self.node_id,
@@ -109,8 +112,6 @@ class Follower:
         )
         before = cursors.predecessor(self.connection, row)
         cursors.open_epoch(self.connection, row, self.now_ns)
-        if lines:
-            cursors.close_lost(self.connection, self.node_id, lines[0].slot.start_ns)
         if before is not None:
             self.news.warn("another journal follows", node=header.node, epoch=row.epoch, before=before.epoch)
         return row
@@ -163,7 +164,12 @@ class Follower:
                 row.epoch,
                 f"slot {first.slot.seq} of epoch {row.epoch} does not follow the slot we hold: it was rewritten",
             )
-        cursors.advance(self.connection, row, last.slot.seq, last.line.digest, start_ns, end_ns)
+        if row.newest_end_ns is None:
+            cursors.close_lost(self.connection, self.node_id, start_ns)
+        facts = facts_of(header).to_json()
+        if len(facts) > MAX_FACTS_BYTES:
+            raise IntakeRefused(f"epoch {row.epoch}: its header has {len(facts)} bytes, no real one has")
+        cursors.advance(self.connection, row, Step(last.slot.seq, last.line.digest, start_ns, end_ns, facts))
         return replace(row, seq=last.slot.seq, digest=last.line.digest, newest_end_ns=end_ns)
 
     def _check_no_clone(self, row: CursorRow, start_ns: int, end_ns: int) -> None:

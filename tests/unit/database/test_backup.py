@@ -18,7 +18,7 @@ from kwhere.core.errors import ConfigError, SourceError
 from kwhere.database import schema
 from kwhere.database.backup import backup, restore, verify
 from kwhere.database.engine import open_engine
-from kwhere.database.maintenance import check
+from kwhere.database.maintenance import check, head_revision
 from kwhere.database.settings import DatabaseSettings
 
 DAY_NS = 86_400 * SECOND_NS
@@ -132,7 +132,8 @@ def test_a_damaged_file_is_refused_whole(engine: Engine, tmp_path: Path, harm: C
 
 def test_a_newer_versions_backup_is_refused(engine: Engine, tmp_path: Path) -> None:
     backup(engine, tmp_path / "b", T0_NS)
-    text = gzip.decompress((tmp_path / "b").read_bytes()).replace(b'"revision":"0001"', b'"revision":"9999"')
+    ours = f'"revision":"{head_revision()}"'.encode()
+    text = gzip.decompress((tmp_path / "b").read_bytes()).replace(ours, b'"revision":"9999"')
     lines = text.splitlines(keepends=True)
     digest = hashlib.sha256(b"".join(lines[:-1])).hexdigest()
     end = json.dumps({**json.loads(lines[-1]), "sha256": digest}).encode() + b"\n"

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 
 from kwhere.core.errors import ConfigError, Unavailable
 from kwhere.database.engine import open_engine, writing
-from kwhere.database.maintenance import check, require_current, upgrade
+from kwhere.database.maintenance import check, head_revision, require_current, upgrade, upgrade_to
 from kwhere.database.schema import metadata
 from kwhere.database.settings import DatabaseSettings, SiteSettings
 
@@ -54,7 +54,26 @@ def test_a_newer_schema_is_refused(engine: Engine) -> None:
             require_current(engine)
     finally:
         with writing(engine).begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+            connection.execute(text(f"UPDATE alembic_version SET version_num = '{head_revision()}'"))
+
+
+def test_a_database_of_the_first_revision_keeps_its_rows(fresh: Engine) -> None:
+    with writing(fresh).begin() as connection:
+        upgrade_to(connection, "0001")
+        connection.execute(text("INSERT INTO clusters (id, name) VALUES (1, 'c')"))
+        connection.execute(text("INSERT INTO nodes (id, cluster_id, name) VALUES (1, 1, 'n')"))
+        connection.execute(
+            text(
+                "INSERT INTO cursors (epoch, node_id, journal, seq, finished, target, machine_id, boot_id, opened_ns)"
+                " VALUES ('e', 1, 'e', 7, false, 't', 'm', 'b', 1)"
+            )
+        )
+
+    upgrade(fresh)
+
+    with fresh.connect() as connection:
+        assert connection.execute(text("SELECT seq, facts FROM cursors")).one() == (7, None)
+    require_current(fresh)
 
 
 def test_a_missing_table_is_found(fresh: Engine) -> None:

@@ -14,7 +14,7 @@ from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, system
 
 from kwhere.core.errors import IntakeRefused
 from kwhere.database import schema
-from kwhere.database.cursors import CursorMoved, advance, find_epoch, find_target
+from kwhere.database.cursors import CursorMoved, Step, advance, find_epoch, find_target
 from kwhere.database.engine import writing
 from kwhere.database.grid import Grid
 from kwhere.ledger.columns import ColumnPage
@@ -172,7 +172,7 @@ def test_a_cursor_that_another_reader_moved_is_no_fault_of_the_page(engine: Engi
     take(booker, journal.page())
 
     with pytest.raises(CursorMoved), writing(engine).begin() as connection:
-        advance(connection, row, 2, "x", T0_NS, T0_NS + 1)
+        advance(connection, row, Step(2, "x", T0_NS, T0_NS + 1, "{}"))
 
 
 def test_a_fault_is_told_once_and_a_refused_page_tells_nothing_else(
