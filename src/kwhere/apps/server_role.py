@@ -41,6 +41,7 @@ from kwhere.server.passes import PassRunner
 from kwhere.server.push import PushReceiver
 from kwhere.server.push_door import PushDoor
 from kwhere.server.push_grants import PushGrants
+from kwhere.server.relay import build_relay
 from kwhere.server.rollup_pass import RollupPass
 from kwhere.server.series_scraper import ScrapeTarget, SeriesScraper
 from kwhere.server.target import Target
@@ -134,6 +135,10 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
         app = build_app(sources, rules)
         app.mount("/", build_pages(sources, settings.pages))
+        for each_relay in settings.server.relay:
+            relay = build_relay(engine, each_relay, clock)
+            relay.start()
+            stack.callback(relay.stop)
         grants = PushGrants(settings.server.push)
         serve(
             uvicorn.Config(

@@ -91,11 +91,11 @@ class PushReceiver:
     def _book(self, target: Target, page: ColumnPage, clock_text: str) -> Cursor | None:
         now_ns = self._clock.utc_ns()
         held = self._held(target)
+        if not page.lines and page.header.newest is None:
+            return held
         if held is not None and held.epoch not in page.header.epochs:
             self._finish_lost(held, now_ns)
             held = None
-        if not page.lines and page.header.newest is None:
-            return held
         offset_ns = int(clock_text) - now_ns if clock_text.isascii() and clock_text.isdecimal() else None
         outcome = self._booker.book(Received(target, page, now_ns, offset_ns))
         return outcome.after if page.lines or held is None else held

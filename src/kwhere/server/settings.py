@@ -64,6 +64,24 @@ class PushGroup(BaseModel):
     )
 
 
+class RelaySettings(BaseModel):
+    """A cluster whose ledgers this server sends on to another server."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    cluster: str = Field(
+        pattern=CLUSTER_PATTERN,
+        description="Cluster whose nodes are sent; the other server's push group names it anew.",
+    )
+    url: str = Field(description="Address of the server that takes them in, e.g. `https://kwhere.example`.")
+    interval_seconds: float = Field(default=30.0, ge=1, le=3600, description="Seconds between two rounds of sending.")
+    page_slots: int = Field(default=100, ge=1, le=1000, description="Most slots sent in one request.")
+    client: HttpClientSettings = Field(
+        default=HttpClientSettings(),
+        description="How that server is spoken to: CA, certificate, time-outs; its token must be for any node.",
+    )
+
+
 class ServerSettings(BaseModel):
     """The server: API, pages, intake."""
 
@@ -83,3 +101,4 @@ class ServerSettings(BaseModel):
     )
     targets: tuple[TargetGroup, ...] = Field(default=(), description="Whom to read.")
     push: tuple[PushGroup, ...] = Field(default=(), description="Who may send its ledger to this server's /ledger.")
+    relay: tuple[RelaySettings, ...] = Field(default=(), description="What is sent on to another server.")
