@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,9 @@ class Agent:
             env={name: value for name, value in os.environ.items() if not name.startswith("KWHERE_")},
         )
 
+        self.deadline = threading.Timer(90, self.process.kill)  # a log line that never comes ends the wait
+        self.deadline.start()
+
     def read_until(self, event: str) -> str:
         """Return the first line of the log that holds `event`."""
         assert self.process.stderr is not None
@@ -52,6 +56,7 @@ class Agent:
 def agent(tmp_path: Path) -> Iterator[Agent]:
     started = Agent(tmp_path)
     yield started
+    started.deadline.cancel()
     started.process.kill()
     started.process.communicate(timeout=10)
 

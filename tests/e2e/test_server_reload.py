@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ class Server:
             text=True,
             env={name: value for name, value in os.environ.items() if not name.startswith("KWHERE_")},
         )
+
+        self.deadline = threading.Timer(90, self.process.kill)  # a log line that never comes ends the wait
+        self.deadline.start()
 
     def read_until(self, event: str) -> str:
         """Return the first line of the log that holds `event`."""
@@ -49,6 +53,7 @@ class Server:
 def server(tmp_path: Path) -> Iterator[Server]:
     started = Server(tmp_path)
     yield started
+    started.deadline.cancel()
     started.process.kill()
     started.process.communicate(timeout=10)
 
