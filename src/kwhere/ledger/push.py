@@ -138,17 +138,22 @@ class LedgerPush:
         try:
             self._pusher.push_all(self._over.is_set)
         except KwhereError as error:
-            self._failed_rounds += 1
-            repeats = self._failures.failed("push", str(error), self._clock.monotonic_ns())
-            if repeats is not None:
-                log.warning("ledger cannot be sent", fault=str(error), count=repeats)
-            return max(
-                self._interval_s, min(self._interval_s * 2.0 ** min(self._failed_rounds, 16), _MOST_WAIT_SECONDS)
-            )
+            return self._failed(str(error))
+        except Exception as error:  # noqa: BLE001 - the one runner of rounds: its thread must outlive any fault
+            return self._failed(f"{type(error).__name__}: {error}")
         self._failed_rounds = 0
         if self._failures.recovered("push"):
             log.info("ledger is sent again")
         return self._interval_s
+
+    def _failed(self, fault: str) -> float:
+        if self._over.is_set():
+            return self._interval_s
+        self._failed_rounds += 1
+        repeats = self._failures.failed("push", fault, self._clock.monotonic_ns())
+        if repeats is not None:
+            log.warning("ledger cannot be sent", fault=fault, count=repeats)
+        return max(self._interval_s, min(self._interval_s * 2.0 ** min(self._failed_rounds, 16), _MOST_WAIT_SECONDS))
 
     def _run(self) -> None:
         while not self._over.wait(self.round()):

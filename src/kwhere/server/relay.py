@@ -138,7 +138,7 @@ class Relay:
         if question is None:
             return 0
         after = pusher.send(question)
-        if after is None:
+        if after is None and not is_over():
             after = pusher.send(ledger.opening())
         return pusher.push_from(after, is_over)
 

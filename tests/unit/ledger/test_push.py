@@ -1,7 +1,7 @@
 import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -216,6 +216,28 @@ def test_rounds_wait_longer_after_each_failure_and_tell_once(
     out = capsys.readouterr().out
     assert out.count("ledger cannot be sent") == 1
     assert out.count("ledger is sent again") == 1
+
+
+class Broken:
+    """Fails in a way that nobody thought of, once."""
+
+    def __init__(self) -> None:
+        self.faults: list[Exception] = [RuntimeError("what is this?")]
+
+    def push_all(self, is_over: Callable[[], bool] = lambda: False) -> int:
+        if self.faults:
+            raise self.faults.pop()
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+def test_unexpected_fault_does_not_end_the_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    push = LedgerPush(Broken(), StandingClock(), 30)
+
+    assert [push.round(), push.round()] == [60, 30]
+    assert "RuntimeError: what is this?" in capsys.readouterr().out
 
 
 def test_thread_pushes_and_ends(server: Server, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """What one server took in, sent on over real HTTP into another server's database."""
 
+import json
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +20,7 @@ from kwhere.database import schema
 from kwhere.database.engine import writing
 from kwhere.database.grid import Grid
 from kwhere.database.schema import BALANCE_COLUMNS
+from kwhere.ledger.pages import COLUMNS, PageHeader
 from kwhere.server.page_booker import PageBooker, Received
 from kwhere.server.push import PushReceiver
 from kwhere.server.push_door import PushDoor, Receive, Send
@@ -361,6 +364,29 @@ def test_damaged_line_is_told_and_holds_up_nobody(servers: Servers, capsys: pyte
     assert servers.relay().push_all() == 2
 
     assert "what is kept of it is damaged" in capsys.readouterr().out
+
+
+class LaterJournal(HandJournal):
+    """Of the release after ours, with a column that we do not know."""
+
+    def header(self, epoch: str, last: int | None) -> PageHeader:
+        return replace(super().header(epoch, last), columns=("later", *COLUMNS), node_names=("n1", "second"))
+
+    def add_line(self, line: bytes) -> None:
+        record = json.loads(line)
+        record["entries"] = [[42, *row] for row in record["entries"]]
+        super().add_line(json.dumps(record, separators=(",", ":")).encode())
+
+
+def test_columns_that_are_not_ours_are_sent_with_their_names(servers: Servers) -> None:
+    journal = LaterJournal()
+    fill(journal, 3)
+    servers.take(journal)
+
+    assert servers.relay().push_all() == 3
+
+    assert held(servers.there) == held(servers.here)
+    assert energy_uj(servers.there) == journal.control_uj
 
 
 def test_slots_of_a_release_that_kept_no_facts_wait_for_the_next_page(servers: Servers) -> None:
