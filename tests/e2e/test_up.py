@@ -203,9 +203,11 @@ def test_a_run_shows_up_as_a_unit(tmp_path: Path) -> None:
             [*KWHERE, "run", "--json", "--", sys.executable, "-c", burn], capture_output=True, text=True, check=True
         )
         report = json.loads(done.stdout.splitlines()[-1])
-        listed = up.wait_until("/api/v1/units?manager=run", lambda d: any(u["cpu_seconds"]["user"] for u in d["items"]))
+        listed = up.wait_until(
+            f"/api/v1/units?manager=run&q={report['unit']}", lambda d: any(u["cpu_seconds"]["user"] for u in d["items"])
+        )
 
-    unit = next(u for u in listed["items"] if u["unit"] == report["unit"])
+    (unit,) = listed["items"]  # other runs of this machine are none of ours
     accounted = unit["cpu_seconds"]["user"] + unit["cpu_seconds"]["system"]
     assert unit["manager"] == "run"
     assert accounted <= report["cpu_seconds"]["user"] + report["cpu_seconds"]["system"] + 0.05
