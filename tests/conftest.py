@@ -3,9 +3,10 @@
 import glob
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault of the code: no test is timed.
@@ -22,6 +23,13 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
 }
 PREFIX = "needs the service "
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """Undo what a command under test set up for the logs of its process."""
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
