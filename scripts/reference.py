@@ -1,6 +1,7 @@
 """Write the generated reference pages: `python -m scripts.reference`. tests/test_docs.py fails where they are stale."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast, get_args, get_origin
@@ -65,12 +66,12 @@ def settings() -> str:
 def cli() -> str:
     """Return the page of every command with its help text."""
     lines = ["# Command line\n", "Exit codes: 0 done, 1 not found, denied or failed, 2 usage or settings.\n"]
-    context = click.Context(root, info_name="kwhere", max_content_width=100, terminal_width=100)
+    context = _context(root, "kwhere", None)
     lines += ["```text", root.get_help(context), "```\n"]
     for name in COMMANDS:
         command = root.get_command(context, name)
         assert command is not None
-        lines += list(_command(command, f"kwhere {name}", context))
+        lines += list(_command(command, name, context))
     return "\n".join(lines)
 
 
@@ -94,14 +95,20 @@ PAGES: dict[str, Callable[[], str]] = {"metrics.md": metrics, "settings.md": set
 
 
 def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=None, max_content_width=100, terminal_width=100)
-    yield f"## {name}\n"
+    context = _context(command, name, parent)
+    yield f"## {context.command_path}\n"
     yield from ("```text", command.get_help(context), "```\n")
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):
             found = command.get_command(context, inner)
             assert found is not None
-            yield from _command(found, f"{name} {inner}", context)
+            yield from _command(found, inner, context)
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
+    """Return the context in which a command runs, 100 columns wide."""
+    settings: dict[str, Any] = {**command.context_settings, "max_content_width": 100, "terminal_width": 100}
+    return click.Context(command, info_name=name, parent=parent, **settings)
 
 
 def _collector_rows() -> Iterator[str]:
@@ -164,10 +171,11 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Write every page."""
-    REFERENCE.mkdir(parents=True, exist_ok=True)
+    """Write every page, into the directory of the first argument if there is one."""
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE
+    directory.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        (REFERENCE / name).write_text(GENERATED + page().rstrip() + "\n")
+        (directory / name).write_text(GENERATED + page().rstrip() + "\n")
 
 
 if __name__ == "__main__":
