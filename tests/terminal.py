@@ -78,6 +78,8 @@ class Terminal:
         while stat.read_text().rpartition(")")[2].split()[0] != "T":
             assert time.monotonic() < until, "the program did not stop"
             self._read(0.05)
+        while self._read(0.0):  # what it wrote on its way may still lie in the terminal
+            pass
 
     def wait(self) -> int:
         """Return the exit code, negative for a signal."""
