@@ -24,6 +24,7 @@ from kwhere.database.choices import choose_zone
 from kwhere.database.engine import open_engine
 from kwhere.database.grid import Grid
 from kwhere.database.maintenance import upgrade
+from kwhere.database.nodes import node_of_target
 from kwhere.database.reader import Reader
 from kwhere.database.settings import DatabaseSettings
 from kwhere.emission_factors.choose import Chooser, build_chooser
@@ -240,8 +241,6 @@ class NodeNames:
 
     def of(self, target: Target) -> str | None:
         """Return the node's name; None before its first page was taken in."""
-        from kwhere.database.nodes import node_of_target
-
         if target.key not in self._known:
             with self._engine.connect() as connection:
                 node = node_of_target(connection, target.key)

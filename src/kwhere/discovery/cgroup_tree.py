@@ -65,7 +65,6 @@ class CgroupTree:
     ) -> None:
         """`boottime_ns` gives changes that events tell a time."""
         self._fs = fs
-        self._hierarchies = hierarchies
         self._looks_into = looks_into
         self._max_watches = max_watches
         self._roots = {hierarchy: _Directory(None) for hierarchy in hierarchies}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, select
 
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
@@ -87,9 +87,3 @@ def _bucket(row: Row[Any], width_ns: int) -> BucketPower:
         cpu_ns=None if user is None and system is None else (user or 0) + (system or 0),
         cpu_allocated_ns=whole(figures["cpu_allocated_ns"]),
     )
-
-
-def newest_end(moment: Moment) -> int | None:
-    """Return the end of the newest slot of all nodes, UTC ns."""
-    found: int | None = moment.connection.execute(select(func.max(schema.nodes.c.newest_end_ns))).scalar_one()
-    return found
