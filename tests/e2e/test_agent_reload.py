@@ -1,17 +1,13 @@
 """SIGHUP on a real agent: a right configuration takes effect, a wrong one leaves the old one in force."""
 
-import os
-import re
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.role_process import RoleProcess
 
 RIGHT = """
 agent: {node: n1, interval_seconds: 0.2, slot_seconds: 1}
@@ -19,46 +15,11 @@ web: {listen_addresses: ["127.0.0.1:0"]}
 """
 
 
-class Agent:
-    """A running `kwhere agent` with a configuration file."""
-
-    def __init__(self, directory: Path) -> None:
-        self.file = directory / "kwhere.yaml"
-        self.file.write_text(RIGHT)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kwhere", "agent", "--config.file", self.file, "--state", directory / "state"],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={name: value for name, value in os.environ.items() if not name.startswith("KWHERE_")},
-        )
-
-        self.deadline = threading.Timer(90, self.process.kill)  # a log line that never comes ends the wait
-        self.deadline.start()
-
-    def read_until(self, event: str) -> str:
-        """Return the first line of the log that holds `event`."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if event in line:
-                return line
-        raise AssertionError(f"the agent ended without {event!r}")
-
-    def url(self) -> str:
-        found = re.search(r"http://127[^\"]+", self.read_until("agent answers"))
-        assert found
-        return found[0]
-
-    def reload(self) -> None:
-        self.process.send_signal(signal.SIGHUP)
-
-
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    started = Agent(tmp_path)
+def agent(tmp_path: Path) -> Iterator[RoleProcess]:
+    started = RoleProcess("agent", tmp_path, RIGHT)
     yield started
-    started.deadline.cancel()
-    started.process.kill()
-    started.process.communicate(timeout=10)
+    started.end()
 
 
 def said(url: str) -> tuple[str, set[str]]:
@@ -73,7 +34,7 @@ def said(url: str) -> tuple[str, set[str]]:
     return digest, collectors
 
 
-def test_a_wrong_one_stays_out_and_a_right_one_takes_effect(agent: Agent) -> None:
+def test_a_wrong_one_stays_out_and_a_right_one_takes_effect(agent: RoleProcess) -> None:
     url = agent.url()
     before = said(url)
     agent.file.write_text(RIGHT + "collector: {load: {enabld: false}}\n")
@@ -96,7 +57,7 @@ def test_a_wrong_one_stays_out_and_a_right_one_takes_effect(agent: Agent) -> Non
     assert after_right[0] != before[0]
 
 
-def test_a_port_that_is_taken_brings_the_old_one_back(agent: Agent) -> None:
+def test_a_port_that_is_taken_brings_the_old_one_back(agent: RoleProcess) -> None:
     url = agent.url()
     before = said(url)
     agent.file.write_text(RIGHT.replace("127.0.0.1:0", "127.0.0.1:1x"))
