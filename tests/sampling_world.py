@@ -171,6 +171,7 @@ class HandMeter:
     needs_proof: bool = False
     p_max_watts: int = 4000
     broken: str = ""
+    pending: bool = False
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -188,6 +189,8 @@ class HandMeter:
     def read(self, now_ns: int) -> Sequence[Reading]:
         if self.broken:
             raise Unavailable(self.broken, f"{self.source}: {self.broken}")
+        if self.pending:
+            raise NoData(f"{self.source}: not answered yet")
         found = [
             Reading(domain, str(domain), now_ns, counter_uj=value, range_uj=self.range_uj)
             for domain, value in self.counters.items()

@@ -1,5 +1,6 @@
 """The seam between a source of energy readings and everything that uses them."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -60,7 +61,10 @@ class Meter(Protocol):
     """Whether its platform is believed only once a first span shows at least the sum of the packages (psys)."""
 
     def read(self, now_ns: int) -> Sequence[Reading]:
-        """Return what every readable zone says now. Raises Unavailable or SourceError; one bad zone is left out."""
+        """Return what every readable zone says now; never blocks (see `background.py` for sources that may).
+
+        Raises NoData while nothing is known yet, Unavailable or SourceError; one bad zone is left out.
+        """
         ...
 
     def p_max_uw(self, domain: Domain) -> int:
@@ -85,6 +89,8 @@ class MeterContext:
     busy_ns: Callable[[], Mapping[int, int]]
     """Cumulative busy nanoseconds by CPU, as the step under way has already read them."""
     settings: MeterSettings = field(default_factory=MeterSettings)
+    clock_ns: Callable[[], int] = time.monotonic_ns
+    """The monotonic clock of the steps, for sources that are asked beside them."""
 
 
 @dataclass(frozen=True, slots=True)

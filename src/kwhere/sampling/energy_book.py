@@ -108,9 +108,14 @@ class EnergyBook:
         return found
 
     def _first_platform(self, steps: Sequence[MeterStep]) -> PlatformBook | None:
-        """Return the best platform meter that answered in this step."""
+        """Return the best platform meter that answered; none while a better one is asked for the first time."""
         answered = {step.source for step in steps if step.domain == PLATFORM}
-        return next((book for book in self._candidates if book.source in answered), None)
+        for book in self._candidates:
+            if book.source in answered:
+                return book
+            if self._bank.is_pending(book.source):
+                return None
+        return None
 
     def _component(self, step: MeterStep, weights: Weights, topology: Topology, utc_ns: int) -> Iterable[Booking]:
         domain = step.domain

@@ -56,6 +56,7 @@ class MeterBank:
         self._restored: dict[tuple[str, Domain], DomainState] = {}
         self._chosen: dict[DomainKind, str] = {}
         self._proven: set[str] = set()
+        self._answered: set[str] = set()
         self.health: dict[str, SourceHealth] = {
             source: SourceHealth(False, reason) for source, reason in absent.items()
         }
@@ -79,6 +80,10 @@ class MeterBank:
     def chosen(self, kind: DomainKind) -> str | None:
         """Return the source that speaks for a kind of domain; it is chosen once and kept."""
         return self._chosen.get(kind)
+
+    def is_pending(self, source: str) -> bool:
+        """Return whether a source has neither answered nor failed yet: a BMC that is being asked for the first time."""
+        return source not in self._answered and any(meter.source == source for meter in self._meters)
 
     def has(self, source: str, domain: Domain) -> bool:
         """Return whether a meter of that name measures that domain here."""
@@ -123,12 +128,15 @@ class MeterBank:
         except NoData:
             return []
         except Unavailable as error:
+            self._answered.add(meter.source)
             self.health[meter.source] = SourceHealth(False, error.reason)
             self._release(meter.source)
             return []
         except SourceError:
+            self._answered.add(meter.source)
             self.health[meter.source] = SourceHealth(False, "nonsense")
             return []
+        self._answered.add(meter.source)
         self.health[meter.source] = SourceHealth(True)
         by_domain: dict[Domain, list[tuple[str, ZoneReading]]] = {}
         for reading in readings:

@@ -170,6 +170,31 @@ def test_the_first_platform_that_answers_is_kept() -> None:
     assert totals(world).methods[Component.OTHER] == (Method.INTEGRATED, "hwmon_power")
 
 
+def test_a_platform_that_is_still_being_asked_holds_its_place() -> None:
+    bmc = HandMeter("redfish", Method.INTEGRATED, powers={PLATFORM: 500 * WATT}, pending=True)
+    hwmon = HandMeter("hwmon_power", Method.INTEGRATED, powers={PLATFORM: 400 * WATT})
+    world = make_world(idle_watts={PLATFORM: 5}, meters=[bmc, hwmon])
+    world.step()
+    world.step()
+    bmc.pending = False
+    world.step()
+    world.step()
+
+    assert totals(world).methods[Component.OTHER] == (Method.INTEGRATED, "redfish")
+
+
+def test_a_platform_that_was_asked_and_failed_gives_way() -> None:
+    bmc = HandMeter("redfish", Method.INTEGRATED, powers={PLATFORM: 500 * WATT}, pending=True)
+    hwmon = HandMeter("hwmon_power", Method.INTEGRATED, powers={PLATFORM: 400 * WATT})
+    world = make_world(idle_watts={PLATFORM: 5}, meters=[bmc, hwmon])
+    world.step()
+    bmc.pending, bmc.broken = False, "refused"
+    world.step()
+    world.step()
+
+    assert totals(world).methods[Component.OTHER] == (Method.INTEGRATED, "hwmon_power")
+
+
 def test_modelled_components_are_booked_unscaled_when_the_platform_meter_stays_away() -> None:
     model = HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)
     bmc = HandMeter("hwmon_energy", counters={PLATFORM: 0}, covers=INSIDE)
