@@ -31,6 +31,12 @@ METER = _counter(
 )
 IDLE = MetricSpec("kwhere_node_idle_watts", Kind.GAUGE, "Idle power in force.", ("component", "socket"))
 UP = MetricSpec("kwhere_energy_source_up", Kind.GAUGE, "Whether an energy source can be read.", ("source", "reason"))
+COVERS = MetricSpec(
+    "kwhere_energy_source_covers_info",
+    Kind.INFO,
+    "Which components lie inside what a meter of the whole node measures.",
+    ("source", "component"),
+)
 GAPS = _counter("kwhere_energy_gaps_total", "Intervals in which a source added no energy.", "source", "cause")
 GAP_SECONDS = _counter("kwhere_energy_gap_seconds_total", "Length of these intervals.", "source")
 METHOD = MetricSpec(
@@ -85,6 +91,9 @@ def _row(spec: MetricSpec, names: tuple[str, ...], row: EnergyRow, created_s: fl
 
 def _meters(totals: Totals, created_s: float) -> Iterator[Sample]:
     for (source, domain), energy_uj in totals.meters_uj.items():
+        health = totals.sources.get(source)
+        if health is not None and not health.up:
+            continue  # a counter that stood still would read as 0 W: what cannot be read has no series
         if domain == PLATFORM:
             yield Sample(PLATFORM_TOTAL, (source,), joules(energy_uj), created_s)
         yield Sample(METER, (source, domain.kind.value, domain.index), joules(energy_uj), created_s)
@@ -97,6 +106,8 @@ def _trust(totals: Totals, created_s: float) -> Iterator[Sample]:
         yield Sample(IDLE, (idle.component.value, idle.index), joules(idle.power_uw))
     for name, source in totals.sources.items():
         yield Sample(UP, (name, source.reason), int(source.up))
+        for component in sorted(source.covers) if source.up else ():
+            yield Sample(COVERS, (name, component.value), 1)
         for cause, count in source.gaps.items():
             yield Sample(GAPS, (name, cause), count, created_s)
         if source.up or source.gap_ns:
@@ -120,6 +131,7 @@ plugin = CollectorPlugin(
         METER,
         IDLE,
         UP,
+        COVERS,
         GAPS,
         GAP_SECONDS,
         METHOD,

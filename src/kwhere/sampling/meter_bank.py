@@ -85,6 +85,11 @@ class MeterBank:
         """Return whether a source has neither answered nor failed yet: a BMC that is being asked for the first time."""
         return source not in self._answered and any(meter.source == source for meter in self._meters)
 
+    def covers(self, source: str) -> frozenset[Component]:
+        """Return what lies inside a source's platform domain; empty for one without."""
+        found = (meter.covers for meter in self._meters if meter.source == source and PLATFORM in meter.domains)
+        return next(found, frozenset())
+
     def has(self, source: str, domain: Domain) -> bool:
         """Return whether a meter of that name measures that domain here."""
         return any(meter.source == source and domain in meter.domains for meter in self._meters)

@@ -31,6 +31,7 @@ def build_totals(sampler: Sampler, counts: StepCounts) -> Totals:
                 health.reason,
                 dict(bank.gaps[source].by_cause) if source in bank.gaps else {},
                 bank.gaps[source].duration_ns if source in bank.gaps else 0,
+                bank.covers(source),
             )
             for source, health in bank.health.items()
         },

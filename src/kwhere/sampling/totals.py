@@ -43,6 +43,8 @@ class SourceTotals:
     reason: str
     gaps: Mapping[str, int] = field(default_factory=dict)
     gap_ns: int = 0
+    covers: frozenset[Component] = frozenset()
+    """Which components lie inside its platform domain; empty for a source without one."""
 
 
 @dataclass(frozen=True, slots=True)

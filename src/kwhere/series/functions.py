@@ -71,16 +71,16 @@ def growth(values: Sequence[float]) -> Iterator[float]:
 
 def increase(series: RawSeries, grid: Grid, max_gap_seconds: float) -> Column:
     """Return what a counter grew by in each step, where any of the step is known."""
-    return Column(series.labels, tuple(grown for grown, _ in _covered(series, grid, max_gap_seconds)))
+    return Column(series.labels, tuple(grown for grown, _ in spread(series, grid, max_gap_seconds)))
 
 
 def rate(series: RawSeries, grid: Grid, max_gap_seconds: float) -> Column:
     """Return a counter's growth per second over the part of each step that is known."""
-    found = _covered(series, grid, max_gap_seconds)
+    found = spread(series, grid, max_gap_seconds)
     return Column(series.labels, tuple(None if grown is None else grown / known for grown, known in found))
 
 
-def _covered(series: RawSeries, grid: Grid, max_gap_seconds: float) -> list[tuple[float | None, float]]:
+def spread(series: RawSeries, grid: Grid, max_gap_seconds: float) -> list[tuple[float | None, float]]:
     """Return growth and known seconds of each step; each pair of neighbours is spread over the steps it touches."""
     grown = [0.0] * grid.count
     known = [0.0] * grid.count
