@@ -16,6 +16,8 @@ from kwhere.database.sums import PageSums, RunKey, SlotSums
 from kwhere.database.totals import add_totals, measured_merges
 
 _USAGE_MERGES = {"node_id": Merge.KEEP, "flags": Merge.BITS}
+SLOTS = "slots"
+"""The cause that outweighs the others (factor, pue, cost): only then has usage itself changed."""
 _NODE_MERGES = dict.fromkeys(("accounted_ns", "measured_uj", *BALANCE_COLUMNS), Merge.ADD)
 
 
@@ -129,16 +131,17 @@ def _add_node(connection: Connection, booking: Booking, sums: PageSums) -> None:
     bulk.upsert(connection, schema.node_5m, ("node_id", "start_ns"), _NODE_MERGES, recent)
     for row in old:
         bulk.upsert(connection, schema.node_hour, ("node_id", "start_ns"), _NODE_MERGES, [row])
-    touch(connection, node_id, "hour", hours, "slots")
+    touch(connection, node_id, "hour", hours, SLOTS)
 
 
 def touch(connection: Connection, node_id: int, width: str, starts: set[int], cause: str) -> None:
     """Mark hours or days of a node as to be computed anew."""
+    assert cause <= SLOTS  # of two causes the later by the alphabet stays
     bulk.upsert(
         connection,
         schema.touched,
         ("width", "node_id", "start_ns"),
-        {"version": Merge.COUNT_UP, "cause": Merge.NEW},
+        {"version": Merge.COUNT_UP, "cause": Merge.LARGER},
         [(width, node_id, start_ns, 1, cause) for start_ns in sorted(starts)],
     )
 

@@ -46,7 +46,7 @@ def _drop_hours(engine: Engine, before_ns: int) -> dict[str, int]:
     with writing(engine).begin() as connection:
         if before_ns > hours_from(connection):
             write_choice(connection, _HOURS_FROM, before_ns, before_ns, "retention")
-    for table in (schema.usage_hour, schema.node_hour, schema.emissions_hour):
+    for table in (schema.usage_hour, schema.node_hour, schema.emissions_hour, schema.figures_hour):
         with writing(engine).begin() as connection:
             counts[table.name] = connection.execute(delete(table).where(table.c.start_ns < before_ns)).rowcount
     return counts

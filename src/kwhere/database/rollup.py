@@ -16,14 +16,19 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from kwhere.database import emissions, schema
-from kwhere.database.booking import touch
+from kwhere.database import schema
+from kwhere.database.booking import SLOTS, touch
+from kwhere.database.derived import Book, Hour, derive, derive_day
+from kwhere.database.emissions import EMISSIONS, gram_worths
 from kwhere.database.engine import POSTGRESQL, writing
 from kwhere.database.flags import ALL_BITS
 from kwhere.database.grid import HOUR_NS, Grid
+from kwhere.database.pue import pue_in_force
 from kwhere.database.retention import buckets_from, hours_from
 from kwhere.database.schema import BALANCE_COLUMNS, PEAK_COLUMN, SUM_COLUMNS
 from kwhere.database.settings import SiteSettings
+from kwhere.database.site_figures import FIGURES, SiteTerms, figure_worths, site_terms
+from kwhere.energy.steps import Steps
 
 _touched = schema.touched.c
 _BATCH = 200
@@ -44,9 +49,10 @@ def roll_hours(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BA
     """Compute up to `limit` touched hours, oldest first, each in a transaction of its own; return how many."""
     grid = Grid(site.tz)
     marks = _marks(engine, "hour", limit)
+    terms = _terms(engine, site)
     for mark in marks:
         with writing(engine).begin() as connection:
-            _roll_hour(connection, site, mark, now_ns)
+            _roll_hour(connection, site, terms, mark, now_ns)
             touch(connection, mark.node_id, "day", {grid.day_start(mark.start_ns)}, mark.cause)
             _clear(connection, "hour", mark)
     return len(marks)
@@ -56,9 +62,10 @@ def roll_days(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BAT
     """Compute up to `limit` touched days, oldest first, each in a transaction of its own; return how many."""
     grid = Grid(site.tz)
     marks = _marks(engine, "day", limit)
+    books = (EMISSIONS, FIGURES) if _terms(engine, site).has_figures else (EMISSIONS,)
     for mark in marks:
         with writing(engine).begin() as connection:
-            _roll_day(connection, grid, mark, now_ns)
+            _roll_day(connection, grid, books, mark, now_ns)
             _clear(connection, "day", mark)
     return len(marks)
 
@@ -86,22 +93,46 @@ def _clear(connection: Connection, width: str, mark: Touched) -> None:
     )
 
 
-def _roll_hour(connection: Connection, site: SiteSettings, mark: Touched, now_ns: int) -> None:
-    end_ns = mark.start_ns + HOUR_NS
-    if mark.start_ns >= buckets_from(connection):
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What figures are derived with."""
+
+    pue: Steps[float]
+    site: SiteTerms
+    has_figures: bool
+    """Cost or water is on, or was."""
+
+
+def _terms(engine: Engine, site: SiteSettings) -> _Terms:
+    terms = site_terms(site)
+    with engine.connect() as connection:
+        kinds = connection.execute(select(schema.figure_kinds.c.id).limit(1)).first()
+        return _Terms(pue_in_force(connection, site), terms, terms.has_any or kinds is not None)
+
+
+def _roll_hour(connection: Connection, site: SiteSettings, terms: _Terms, mark: Touched, now_ns: int) -> None:
+    start_ns, end_ns = mark.start_ns, mark.start_ns + HOUR_NS
+    has_buckets = start_ns >= buckets_from(connection)
+    if has_buckets and mark.cause == SLOTS:
         _replace_usage(connection, schema.usage_hour, schema.usage_5m, mark, end_ns)
         _replace_node(connection, schema.node_hour, schema.node_5m, mark, end_ns)
-    hour = emissions.Hour(mark.node_id, mark.start_ns, mark.cause)
-    emissions.derive_hour(connection, site, hour, now_ns)
+    hour = Hour(mark.node_id, start_ns, mark.cause)
+    grams = gram_worths(connection, site, mark.node_id, start_ns, terms.pue)
+    derive(connection, EMISSIONS, hour, grams, has_buckets=has_buckets, now_ns=now_ns)
+    if terms.has_figures:
+        figures = figure_worths(connection, site, terms.site, start_ns, terms.pue)
+        derive(connection, FIGURES, hour, figures, has_buckets=has_buckets, now_ns=now_ns)
 
 
-def _roll_day(connection: Connection, grid: Grid, mark: Touched, now_ns: int) -> None:
+def _roll_day(connection: Connection, grid: Grid, books: Sequence[Book], mark: Touched, now_ns: int) -> None:
     end_ns = grid.day_end(mark.start_ns)
     if mark.start_ns < hours_from(connection):
         return
-    _replace_usage(connection, schema.usage_day, schema.usage_hour, mark, end_ns)
-    _replace_node(connection, schema.node_day, schema.node_hour, mark, end_ns)
-    emissions.derive_day(connection, mark.node_id, mark.start_ns, end_ns, now_ns)
+    if mark.cause == SLOTS:
+        _replace_usage(connection, schema.usage_day, schema.usage_hour, mark, end_ns)
+        _replace_node(connection, schema.node_day, schema.node_hour, mark, end_ns)
+    for book in books:
+        derive_day(connection, book, mark.node_id, (mark.start_ns, end_ns), now_ns)
 
 
 def _replace_usage(connection: Connection, target: Table, source: Table, mark: Touched, end_ns: int) -> None:

@@ -387,6 +387,59 @@ corrections = Table(
     Column("recorded_ns", BigInteger, nullable=False),
 )
 
+figure_kinds = Table(
+    "figure_kinds",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("kind", String(16), nullable=False, comment="cost or water"),
+    Column("measure", String(16), nullable=False, comment="currency, or litres"),
+    UniqueConstraint("kind", "measure"),
+)
+"""What is derived from energy beside grams."""
+
+
+def _figures(name: str) -> Table:
+    table = Table(
+        name,
+        metadata,
+        Column("unit_run_id", Key, ForeignKey("unit_runs.id"), primary_key=True),
+        Column("start_ns", BigInteger, primary_key=True),
+        Column("kind_id", Key, ForeignKey("figure_kinds.id"), primary_key=True),
+        Column("amount", Double, nullable=False),
+        Column("quality", String(16), nullable=False, comment="whole, or partial: no price was in force at times"),
+        Column("node_id", Key, ForeignKey("nodes.id"), nullable=False),
+        Column("computed_ns", BigInteger, nullable=False),
+    )
+    Index(f"ix_{name}_node", table.c.node_id, table.c.start_ns)
+    return table
+
+
+figures_hour = _figures("figures_hour")
+figures_day = _figures("figures_day")
+
+unit_figures = Table(
+    "unit_figures",
+    metadata,
+    Column("unit_id", Key, ForeignKey("units.id"), primary_key=True),
+    Column("kind_id", Key, ForeignKey("figure_kinds.id"), primary_key=True),
+    Column("amount", Double, nullable=False),
+    Column("quality", String(16), nullable=False),
+)
+
+figure_corrections = Table(
+    "figure_corrections",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("unit_run_id", Key, ForeignKey("unit_runs.id"), nullable=False, index=True),
+    Column("start_ns", BigInteger, nullable=False, comment="of the hour"),
+    Column("kind_id", Key, ForeignKey("figure_kinds.id"), nullable=False),
+    Column("old_amount", Double, nullable=False),
+    Column("new_amount", Double, nullable=False),
+    Column("cause", String(16), nullable=False, comment="slots, pue or cost"),
+    Column("basis", String(16), nullable=False, comment="computed from 5-minute `buckets` or from `hours`"),
+    Column("recorded_ns", BigInteger, nullable=False),
+)
+
 choices = Table(
     "choices",
     metadata,

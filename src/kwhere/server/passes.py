@@ -5,6 +5,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -48,6 +49,18 @@ class ServerPass(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PassCounts:
+    """What a pass did since the start."""
+
+    runs: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+    """How long its newest run took."""
+    succeeded_ns: int | None = None
+    """When its newest run that went well ended, UTC ns."""
+
+
 class PassRunner:
     """Runs passes in a thread of its own, whenever they are due, as long as this server holds the lease."""
 
@@ -61,6 +74,7 @@ class PassRunner:
         self._rest_until_ns: dict[str, int] = {}
         self._failures = FailureMemory()
         self._faults: dict[str, str] = {}
+        self._counts = {each.name: PassCounts() for each in passes}
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -73,6 +87,11 @@ class PassRunner:
     def faults(self) -> Mapping[str, str]:
         """Return, by name of the pass, why its last run failed; {} when all went well."""
         return dict(self._faults)
+
+    @property
+    def counts(self) -> Mapping[str, PassCounts]:
+        """Return, by name of the pass, what it did since the start."""
+        return dict(self._counts)
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
@@ -91,7 +110,10 @@ class PassRunner:
         """Run every pass that is due, if this server leads. Never raises for a pass or the database."""
         for each in self._passes:
             self._attempt("lease", self._renew)
-            if self._over.is_set() or not self.leads:
+            if self._over.is_set():
+                return
+            if not self.leads:
+                self._forget()
                 return
             self._attempt(each.name, partial(self._run, each))
 
@@ -106,40 +128,71 @@ class PassRunner:
         while not self._over.wait(self._poll_seconds):
             self.run_once()
 
-    def _run(self, each: ServerPass) -> None:
+    def _run(self, each: ServerPass) -> bool:
+        """Return whether it ran: one that rests, or is not due, has not mended what failed."""
         start_ns = self._clock.monotonic_ns()
         if start_ns < self._rest_until_ns.get(each.name, 0) or not each.is_due():
-            return
+            return False
         try:
             each.run(self)
         finally:
             end_ns = self._clock.monotonic_ns()
             rest_ns = min(REST_RATIO * (end_ns - start_ns), int(MOST_REST_SECONDS * NANOSECONDS_PER_SECOND))
             self._rest_until_ns[each.name] = end_ns + rest_ns
+            self._count(each.name, runs=1, seconds=(end_ns - start_ns) / NANOSECONDS_PER_SECOND)
+        self._count(each.name, succeeded_ns=self._clock.utc_ns())
+        return True
 
-    def _renew(self) -> None:
+    def _count(
+        self,
+        name: str,
+        *,
+        runs: int = 0,
+        errors: int = 0,
+        seconds: float | None = None,
+        succeeded_ns: int | None = None,
+    ) -> None:
+        held = self._counts.get(name, PassCounts())
+        self._counts[name] = PassCounts(
+            held.runs + runs,
+            held.errors + errors,
+            held.seconds if seconds is None else seconds,
+            succeeded_ns or held.succeeded_ns,
+        )
+
+    def _forget(self) -> None:
+        """Forget what failed here: the passes are another server's now."""
+        for each in self._passes:
+            self._faults.pop(each.name, None)
+            self._failures.recovered(each.name)
+
+    def _renew(self) -> bool:
         now_ns = self._clock.utc_ns()
         if self._until_ns - now_ns > LEASE_SECONDS / 2 * NANOSECONDS_PER_SECOND:
-            return
+            return True
         led = self._until_ns > 0
         until_ns = now_ns + int(LEASE_SECONDS * NANOSECONDS_PER_SECOND)
         self._until_ns = until_ns if leases.hold(self._engine, LEASE, self._holder, now_ns, LEASE_SECONDS) else 0
         if led != (self._until_ns > 0):
             log.info("passes are ours" if not led else "passes are another server's", holder=self._holder)
+        return True
 
-    def _give_back(self) -> None:
+    def _give_back(self) -> bool:
         self._until_ns = 0
         leases.release(self._engine, LEASE, self._holder)
+        return True
 
-    def _attempt(self, name: str, work: Callable[[], None]) -> None:
-        """Do `work`; what it raises is told on change, then hourly, and leaves the others alone."""
+    def _attempt(self, name: str, work: Callable[[], bool]) -> None:
+        """Do `work`, which says whether it did any; what it raises is told on change, then hourly."""
         try:
-            work()
+            worked = work()
         except Exception as error:  # noqa: BLE001 - the one runner of passes
+            self._count(name, errors=1)
             self._tell(name, f"{type(error).__name__}: {error}")
         else:
-            if self._failures.recovered(name):
+            if worked:
                 self._faults.pop(name, None)
+            if worked and self._failures.recovered(name):
                 log.info("pass works again", server_pass=name)
 
     def _tell(self, name: str, fault: str) -> None:

@@ -189,3 +189,34 @@ def test_without_a_database_nothing_runs_and_nothing_is_raised(engine: Engine, c
     assert list(faults) == ["lease"]
     assert runner.faults == {}
     assert each.runs == 1
+
+
+def test_a_pass_that_rests_has_not_mended_what_failed(engine: Engine, clock: StandingClock) -> None:
+    failing = HandPass("p")
+    failing.fault = SourceError("the service is away")
+    runner = PassRunner(engine, clock, [failing])
+    runner.run_once()
+
+    failing.due = False
+    runner.run_once()
+    at_rest = runner.faults
+    failing.due, failing.fault = True, None
+    runner.run_once()
+
+    assert at_rest == {"p": "SourceError: the service is away"}
+    assert runner.faults == {}
+    counts = runner.counts["p"]
+    assert (counts.runs, counts.errors, counts.succeeded_ns) == (2, 1, clock.utc_ns())
+
+
+def test_what_failed_here_is_forgotten_when_another_server_leads(engine: Engine, clock: StandingClock) -> None:
+    ours, theirs = HandPass("p"), HandPass("p")
+    ours.fault = SourceError("away")
+    one, two = PassRunner(engine, clock, [ours]), PassRunner(engine, clock, [theirs])
+    one.run_once()
+    clock.now_ns += int(LEASE_SECONDS * SECOND_NS)
+    two.run_once()
+
+    one.run_once()
+
+    assert one.faults == {}
