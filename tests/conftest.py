@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+_ADMIN_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 SERVICES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "prometheus": lambda: shutil.which("prometheus") is not None,
@@ -21,6 +22,8 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: bool(glob.glob("/usr/lib/postgresql/*/bin/initdb")) and os.geteuid() == 0,
     "cgroups": lambda: os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK),
     "root": lambda: os.geteuid() == 0,
+    "ipmi": lambda: all(shutil.which(name, path=_ADMIN_PATH) for name in ("ipmi_sim", "ipmitool", "ipmi-dcmi")),
+    "cc": lambda: shutil.which("cc") is not None and os.path.exists("/usr/include/linux/ipmi.h"),
 }
 PREFIX = "needs the service "
 

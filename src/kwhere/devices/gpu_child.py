@@ -1,0 +1,144 @@
+"""The child process that holds a vendor's library: `python -m kwhere.devices.gpu_child VENDOR [LIBRARY]`.
+
+Orders come on standard input, one a line: `poll GROUP…` and `quit`; reports leave on standard output as lines of JSON.
+Each device is read by a thread of its own, so that one that hangs delays no other. Imports nothing heavy.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Condition, Lock, Thread
+from typing import IO
+
+from kwhere.devices.gpu_fields import RateGroup
+from kwhere.devices.gpu_library import DeviceDown, DeviceReport, Failed, Library, LibraryError, Message, Reopen
+
+EVENT_WAIT_SECONDS = 1.0
+
+
+def open_nvml(path: str) -> Library:
+    """Return NVIDIA's library; the vendor's package is imported here and nowhere else."""
+    try:
+        from kwhere.devices.nvml import NvmlLibrary
+    except ImportError as error:
+        raise LibraryError("absent", f"the Python package nvidia-ml-py: {error}") from error
+    return NvmlLibrary(path)
+
+
+LIBRARIES: Mapping[str, Callable[[str], Library]] = {"nvidia": open_nvml}
+
+
+class Writer:
+    """Standard output as lines, whole ones, from any thread."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def write(self, message: Message) -> None:
+        """Write one message; a parent that is gone ends the process."""
+        line = json.dumps(message, default=_plain, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with self._lock:
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except (BrokenPipeError, ValueError):
+                os._exit(0)
+
+
+def _plain(value: object) -> object:
+    """Return a record as json can write it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    raise TypeError(f"{type(value)}: expected a record")
+
+
+class DeviceWorker:
+    """Reads one device on a thread of its own. Asked while it still reads, it forgets the question."""
+
+    def __init__(self, uuid: str, library: Library, writer: Writer, reopen: Callable[[], None]) -> None:
+        self.uuid = uuid
+        self._library = library
+        self._writer = writer
+        self._reopen = reopen
+        self._wanted: Collection[RateGroup] = ()
+        self._changed = Condition()
+        self.busy = False
+        Thread(target=self._run, name=f"gpu-{uuid}", daemon=True).start()
+
+    def ask(self, groups: Collection[RateGroup]) -> None:
+        """Have these groups read, unless the last question is still open."""
+        with self._changed:
+            if not self.busy:
+                self.busy = True
+                self._wanted = groups
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._wanted:
+                    self._changed.wait()
+                groups, self._wanted = self._wanted, ()
+            reports = self._read(groups)
+            with self._changed:
+                self.busy = False  # before the parent sees the reports: it may ask again at once
+            for report in reports:
+                self._writer.write(report)
+
+    def _read(self, groups: Collection[RateGroup]) -> Sequence[DeviceReport]:
+        try:
+            return self._library.read(self.uuid, groups)
+        except DeviceDown as error:
+            return [DeviceReport(self.uuid, group, 0, down=error.reason) for group in groups]
+        except Reopen as error:
+            self._writer.write(Failed("reopen", str(error)))
+            self._reopen()
+            return []
+
+
+def watch_events(library: Library, writer: Writer) -> None:
+    """Pass events on for as long as there are any to wait for."""
+    with contextlib.suppress(LibraryError, Reopen):  # a driver that went away is told by the workers
+        while True:
+            for event in library.events(EVENT_WAIT_SECONDS):
+                writer.write(event)
+
+
+def serve(make: Callable[[], Library], orders: IO[bytes], writer: Writer) -> int:
+    """Open the library and follow orders until they end. Return the exit code."""
+    try:
+        library = make()
+        opened = library.open()
+    except LibraryError as error:
+        writer.write(Failed(error.reason, str(error)))
+        return 3
+    writer.write(opened)
+    workers = [DeviceWorker(device.uuid, library, writer, lambda: os._exit(4)) for device in opened.devices]
+    Thread(target=watch_events, args=(library, writer), name="gpu-events", daemon=True).start()
+    for line in orders:
+        order, *words = line.decode("ascii", "replace").split() or [""]
+        if order == "quit":
+            break
+        if order == "poll":
+            for worker in workers:
+                worker.ask(tuple(RateGroup(word) for word in words))
+    if not any(worker.busy for worker in workers):  # else the library's own lock may be taken for good
+        library.close()
+    return 0
+
+
+def main(argv: list[str]) -> None:
+    """Serve one vendor's library over standard input and output; what the library prints goes to standard error."""
+    vendor, path = argv[0], argv[1] if len(argv) > 1 else ""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    code = serve(lambda: LIBRARIES[vendor](path), sys.stdin.buffer, Writer(output))
+    os._exit(code)  # a thread may hang in the library: no thread is waited for
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,34 @@
+"""Settings of GPUs (`gpu.…`)."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kwhere.devices.gpu import Vendor
+
+
+class GpuSettings(BaseModel):
+    """Whose GPUs are read, how often, and how long an answer may take."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    off: frozenset[Vendor] = Field(
+        default=frozenset(), description="Vendors whose GPUs are left alone: nvidia, amd, intel."
+    )
+    nvml_library: str = Field(
+        default="",
+        description="File of NVIDIA's library, e.g. of a driver container; default: where the linker finds it.",
+    )
+    interval_seconds: float = Field(
+        default=1.0, ge=0.1, le=60, description="Seconds between two readings of power, energy, use and memory."
+    )
+    medium_seconds: float = Field(
+        default=10.0, ge=1, le=3600, description="Seconds between two readings of temperatures, links and errors."
+    )
+    slow_seconds: float = Field(
+        default=60.0, ge=1, le=3600, description="Seconds between two readings of limits and of what seldom changes."
+    )
+    answer_seconds: float = Field(
+        default=5.0, gt=0, le=120, description="Seconds after which a GPU that has not answered is shown as hung."
+    )
+    open_seconds: float = Field(
+        default=60.0, gt=0, le=600, description="Seconds that opening a vendor's library may take; many GPUs take long."
+    )

@@ -1,0 +1,321 @@
+"""NVIDIA's library behind the `Library` seam. Lives in its child process alone (see gpu_child.py)."""
+
+import ctypes
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pynvml
+
+from kwhere.devices.gpu import GpuDevice, GpuProcess, LinkReadings
+from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
+from kwhere.devices.gpu_library import DeviceDown, DeviceReport, FieldReport, LibraryError, Opened, Reopen, XidEvent
+from kwhere.devices.nvml_calls import LASTING, NO_INSTANCE, Handle, absence_of, attempt, text
+from kwhere.devices.nvml_fields import FIELD_IDS, GETTERS, KIBI, Getter, field_value
+from kwhere.devices.nvml_gpm import GpmWindow, supports_gpm
+from kwhere.devices.nvml_inventory import describe, instances, layout
+from kwhere.devices.nvml_processes import UtilisationSamples, prefers_version_2, running
+
+XID = 0x8
+"""Event type of critical XIDs."""
+_REASONS = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "absent",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "driver",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "mismatch",
+    pynvml.NVML_ERROR_NO_PERMISSION: "permission",
+}
+_MEMORY = (
+    GpuField.MEMORY_TOTAL_BYTES,
+    GpuField.MEMORY_USED_BYTES,
+    GpuField.MEMORY_FREE_BYTES,
+    GpuField.MEMORY_RESERVED_BYTES,
+)
+_LINK_FIELDS = {138: GpuField.NVLINK_TX_BYTES, 139: GpuField.NVLINK_RX_BYTES}
+_MOST_LINKS = 18
+
+
+@dataclass(slots=True)
+class _Device:
+    """One device: its handle, what it is known not to have, and what is remembered between readings."""
+
+    handle: Handle
+    device: GpuDevice
+    lacks: dict[object, Absence] = field(default_factory=dict)
+    """By getter or field id: not asked again."""
+    samples: UtilisationSamples = field(default_factory=UtilisationSamples)
+    gpm: GpmWindow | None = None
+    instance_gpm: dict[int, GpmWindow] = field(default_factory=dict)
+    """By GPU instance: compute instances of one share it."""
+    links: int | None = None
+
+
+class NvmlLibrary:
+    """Every NVIDIA GPU of the node. Each device is read by a thread of its own; NVML allows that."""
+
+    def __init__(self, path: str = "") -> None:
+        """`path`: the library's file; empty: where the linker finds it."""
+        self._path = path
+        self._devices: dict[str, _Device] = {}
+        self._driver = ""
+        self._events: object | None = None
+
+    def open(self) -> Opened:
+        """Load the library, and return its devices. Raises LibraryError."""
+        try:
+            if self._path:
+                pynvml.nvmlLib = ctypes.CDLL(self._path)
+            pynvml.nvmlInit()
+            count = pynvml.nvmlDeviceGetCount()
+        except OSError as error:
+            raise LibraryError("absent", f"{self._path}: {error}") from error
+        except pynvml.NVMLError as error:
+            raise LibraryError(_REASONS.get(error.value, "error"), f"NVML: {error}") from error
+        unreadable = {}
+        for index in range(count):
+            try:
+                self._add(index)
+            except DeviceDown as error:
+                unreadable[index] = error.reason
+            except Reopen as error:
+                raise LibraryError("driver", str(error)) from error
+        self._driver = text(pynvml.nvmlSystemGetDriverVersion) or ""
+        cuda = attempt(pynvml.nvmlSystemGetCudaDriverVersion)
+        return Opened(
+            driver=self._driver,
+            version=text(pynvml.nvmlSystemGetNVMLVersion) or "",
+            cuda="" if isinstance(cuda, Absence) else f"{cuda // 1000}.{cuda % 1000 // 10}",
+            devices=tuple(found.device for found in self._devices.values()),
+            unreadable=unreadable,
+        )
+
+    def read(self, uuid: str, groups: Collection[RateGroup]) -> Sequence[DeviceReport]:
+        """Return one report per group. Raises DeviceDown, Reopen."""
+        device = self._devices[uuid]
+        return [self._read_group(device, uuid, group) for group in groups]
+
+    def events(self, timeout_seconds: float) -> Sequence[XidEvent]:
+        """Wait for XIDs. Raises LibraryError where the driver tells none, Reopen."""
+        if self._events is None:
+            self._events = self._register()
+        try:
+            data = pynvml.nvmlEventSetWait_v2(self._events, int(timeout_seconds * 1000))
+        except pynvml.NVMLError as error:
+            if error.value == pynvml.NVML_ERROR_TIMEOUT:
+                return []
+            raise LibraryError("error", f"NVML: {error}") from error
+        uuid = text(pynvml.nvmlDeviceGetUUID, data.device)
+        if uuid is None or not data.eventType & XID:
+            return []
+        gpu_instance, compute_instance = (
+            None if one == NO_INSTANCE else one for one in (data.gpuInstanceId, data.computeInstanceId)
+        )
+        return [XidEvent(uuid, int(data.eventData), time.time_ns(), gpu_instance, compute_instance)]
+
+    def close(self) -> None:
+        """Give every handle back."""
+        attempt(pynvml.nvmlShutdown)
+
+    def _add(self, index: int) -> None:
+        handle = attempt(pynvml.nvmlDeviceGetHandleByIndex, index)
+        if isinstance(handle, Absence):
+            raise DeviceDown("permission" if handle is Absence.PERMISSION else "error")
+        device = describe(handle, index)
+        self._devices[device.uuid] = _Device(handle, device, gpm=GpmWindow(handle) if supports_gpm(handle) else None)
+
+    def _register(self) -> object:
+        created = attempt(pynvml.nvmlEventSetCreate)
+        if isinstance(created, Absence):
+            raise LibraryError("unsupported", f"NVML: no event set: {created}")
+        registered = 0
+        for device in self._devices.values():
+            try:
+                registered += not isinstance(
+                    attempt(pynvml.nvmlDeviceRegisterEvents, device.handle, XID, created), Absence
+                )
+            except DeviceDown:
+                continue
+        if not registered:
+            raise LibraryError("unsupported", "NVML: no device tells events")
+        return created
+
+    def _read_group(self, device: _Device, uuid: str, group: RateGroup) -> DeviceReport:
+        changed = group is not RateGroup.FAST and self._layout_changed(device)
+        time_ns = time.monotonic_ns()
+        values, missing = self._fields(device, group)
+        if group is not RateGroup.FAST:
+            return DeviceReport(
+                uuid,
+                group,
+                time_ns,
+                FieldReport(values, missing),
+                links=tuple(self._links(device)) if group is RateGroup.MEDIUM else None,
+                device=device.device if changed else None,
+            )
+        memory = _memory(device.handle)
+        values |= memory.values
+        missing |= memory.missing
+        processes, processes_missing = self._processes(device)
+        if device.gpm is not None and not device.device.mig:
+            activity = device.gpm.read()
+            values |= activity.values
+            missing |= activity.missing
+        found = self._instances(device)
+        if found is None:
+            changed, found = True, {}
+            self._describe(device)
+        return DeviceReport(
+            uuid,
+            group,
+            time_ns,
+            FieldReport(values, missing),
+            instances=found,
+            processes=processes,
+            processes_missing=processes_missing,
+            device=device.device if changed else None,
+        )
+
+    def _fields(self, device: _Device, group: RateGroup) -> tuple[dict[GpuField, int | float], dict[GpuField, Absence]]:
+        values: dict[GpuField, int | float] = {}
+        missing: dict[GpuField, Absence] = {}
+        for getter in GETTERS:
+            if getter.group is not group:
+                continue
+            answer = self._ask(device, getter)
+            if isinstance(answer, Absence):
+                missing |= {quantity.field: answer for quantity in getter.quantities}
+                continue
+            for quantity, raw in zip(getter.quantities, answer, strict=True):
+                _put(values, missing, quantity.field, quantity.of(raw))
+        self._field_ids(device, group, values, missing)
+        if group is RateGroup.FAST and not values and Absence.ERROR in missing.values():
+            raise DeviceDown("error")
+        return values, missing
+
+    def _ask(self, device: _Device, getter: Getter) -> Sequence[int] | Absence:
+        """Return one call's numbers; what a device does not have is not asked again."""
+        if getter in device.lacks:
+            return device.lacks[getter]
+        if device.device.mig and not getter.on_mig:
+            return Absence.UNSUPPORTED
+        answer: Sequence[int] | Absence = attempt(getter.call, device.handle)
+        if isinstance(answer, Absence) and answer in LASTING:
+            device.lacks[getter] = answer
+        return answer
+
+    def _field_ids(
+        self,
+        device: _Device,
+        group: RateGroup,
+        values: dict[GpuField, int | float],
+        missing: dict[GpuField, Absence],
+    ) -> None:
+        """Read all field ids of a group in one call; one that fails leaves the others."""
+        of_group = {place: quantity for place, (of, quantity) in FIELD_IDS.items() if of is group}
+        wanted = [place for place in of_group if place not in device.lacks]
+        missing |= {of_group[place].field: device.lacks[place] for place in of_group if place in device.lacks}
+        answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, wanted) if wanted else []
+        if isinstance(answers, Absence):
+            missing |= {of_group[place].field: answers for place in wanted}
+            return
+        for place, answer in zip(wanted, answers, strict=True):
+            quantity = of_group[place]
+            if answer.nvmlReturn == pynvml.NVML_SUCCESS:
+                raw = field_value(answer)
+                _put(values, missing, quantity.field, raw if isinstance(raw, Absence) else quantity.of(raw))
+                continue
+            why = absence_of(answer.nvmlReturn)
+            if answer.nvmlReturn == pynvml.NVML_ERROR_INVALID_ARGUMENT:  # how some drivers say that they do not know it
+                why = Absence.UNSUPPORTED
+            missing[quantity.field] = why
+            if why in LASTING:
+                device.lacks[place] = why
+
+    def _processes(self, device: _Device) -> tuple[tuple[GpuProcess, ...] | None, Absence | None]:
+        listed = running(device.handle, version_2=prefers_version_2(self._driver))
+        if isinstance(listed, Absence):
+            return None, listed
+        if device.device.mig:  # the driver does not sample processes of a divided device
+            return tuple(listed), None
+        return tuple(device.samples.apply(device.handle, listed, time.time_ns() // 1000)), None
+
+    def _instances(self, device: _Device) -> dict[str, FieldReport] | None:
+        """Return what was read of each MIG instance; None where the layout is another than was described."""
+        found: dict[str, FieldReport] = {}
+        if not device.device.mig:
+            return found
+        for handle, instance in instances(device.handle):
+            memory = _memory(handle)
+            values, missing = dict(memory.values), dict(memory.missing)
+            if device.gpm is not None:
+                window = device.instance_gpm.get(instance.gpu_instance)
+                if window is None:
+                    window = GpmWindow(device.handle, instance.gpu_instance)
+                    device.instance_gpm[instance.gpu_instance] = window
+                activity = window.read()
+                values |= activity.values
+                missing |= activity.missing
+            found[instance.uuid] = FieldReport(values, missing)
+        return found if set(found) == {instance.uuid for instance in device.device.instances} else None
+
+    def _layout_changed(self, device: _Device) -> bool:
+        mode = attempt(pynvml.nvmlDeviceGetMigMode, device.handle)
+        if isinstance(mode, Absence):
+            return False
+        known = tuple(instance.uuid for instance in device.device.instances)
+        if bool(mode[0]) == device.device.mig and (not mode[0] or layout(device.handle) == known):
+            return False
+        self._describe(device)
+        return True
+
+    def _describe(self, device: _Device) -> None:
+        for window in device.instance_gpm.values():  # ids are used again: nothing may be compared across layouts
+            window.close()
+        device.instance_gpm.clear()
+        device.lacks.clear()
+        device.device = describe(device.handle, device.device.index)
+
+    def _links(self, device: _Device) -> Iterator[LinkReadings]:
+        """Yield every NVLink that the device has."""
+        for link in range(_MOST_LINKS if device.links is None else device.links):
+            up = attempt(pynvml.nvmlDeviceGetNvLinkState, device.handle, link)
+            if isinstance(up, Absence):
+                device.links = link
+                return
+            answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, [(one, link) for one in _LINK_FIELDS])
+            values: dict[GpuField, int | float] = {}
+            for answer in () if isinstance(answers, Absence) else answers:
+                raw = field_value(answer) if answer.nvmlReturn == pynvml.NVML_SUCCESS else Absence.UNSUPPORTED
+                if not isinstance(raw, Absence):
+                    values[_LINK_FIELDS[answer.fieldId]] = round(raw) * KIBI
+            yield LinkReadings(link, bool(up), values)
+
+
+def _put(
+    values: dict[GpuField, int | float], missing: dict[GpuField, Absence], name: GpuField, found: int | Absence
+) -> None:
+    if isinstance(found, Absence):
+        missing[name] = found
+    else:
+        values[name] = found
+
+
+def _memory(handle: Handle) -> FieldReport:
+    """Return memory in bytes; drivers before 510 count what they reserve as used and do not tell it."""
+    answer = attempt(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+    if isinstance(answer, Absence):
+        plain = attempt(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        if isinstance(plain, Absence):
+            return FieldReport(missing=dict.fromkeys(_MEMORY, answer if answer is not Absence.OLD_DRIVER else plain))
+        numbers = (plain.total, plain.used, plain.free)
+        return _memory_report(numbers, {GpuField.MEMORY_RESERVED_BYTES: answer})
+    return _memory_report((answer.total, answer.used, answer.free, answer.reserved), {})
+
+
+def _memory_report(numbers: Sequence[int], missing: dict[GpuField, Absence]) -> FieldReport:
+    values: dict[GpuField, int | float] = {}
+    for name, number in zip(_MEMORY, numbers, strict=False):
+        if number == 2**64 - 1:
+            missing[name] = Absence.BLANK
+        else:
+            values[name] = number
+    return FieldReport(values, missing)

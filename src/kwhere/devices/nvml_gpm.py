@@ -1,0 +1,113 @@
+"""Activity of a GPU's parts by NVML's GPM: Hopper and newer, without DCGM, also per MIG instance."""
+
+import time
+
+import pynvml
+
+from kwhere.devices.gpu_fields import Absence, GpuField
+from kwhere.devices.gpu_library import FieldReport
+from kwhere.devices.nvml_calls import Handle, absence_of, attempt, is_blank
+
+_MEBI = 1 << 20
+_RATIOS = {
+    1: GpuField.PROF_GRAPHICS_RATIO,
+    2: GpuField.PROF_SM_RATIO,
+    3: GpuField.PROF_SM_OCCUPANCY_RATIO,
+    4: GpuField.PROF_INT_RATIO,
+    5: GpuField.PROF_TENSOR_RATIO,
+    6: GpuField.PROF_DFMA_RATIO,
+    7: GpuField.PROF_HMMA_RATIO,
+    9: GpuField.PROF_IMMA_RATIO,
+    10: GpuField.PROF_DRAM_RATIO,
+    11: GpuField.PROF_FP64_RATIO,
+    12: GpuField.PROF_FP32_RATIO,
+    13: GpuField.PROF_FP16_RATIO,
+}
+_RATES = {
+    20: GpuField.PROF_PCIE_TX_BYTES_PER_SECOND,
+    21: GpuField.PROF_PCIE_RX_BYTES_PER_SECOND,
+    60: GpuField.PROF_NVLINK_RX_BYTES_PER_SECOND,
+    61: GpuField.PROF_NVLINK_TX_BYTES_PER_SECOND,
+}
+_FIELDS = {**_RATIOS, **_RATES}
+SHORTEST_WINDOW_NS = 100_000_000
+LONGEST_WINDOW_NS = 600_000_000_000
+"""Samples further apart say nothing of now."""
+
+
+def supports_gpm(handle: Handle) -> bool:
+    """Return whether a device has GPM. Raises DeviceDown, Reopen."""
+    answer = attempt(pynvml.nvmlGpmQueryDeviceSupport, handle)
+    return not isinstance(answer, Absence) and bool(answer.isSupportedDevice)
+
+
+class GpmWindow:
+    """The last sample of one device or GPU instance; each reading is the mean since then."""
+
+    def __init__(self, handle: Handle, gpu_instance: int | None = None) -> None:
+        self._handle = handle
+        self._gpu_instance = gpu_instance
+        self._sample: object | None = None
+        self._taken_ns = 0
+        self._last = FieldReport(missing=dict.fromkeys(_FIELDS.values(), Absence.NO_DATA))
+
+    def read(self) -> FieldReport:
+        """Return ratios and rates since the last call; the first has none. Raises DeviceDown, Reopen."""
+        now_ns = time.monotonic_ns()
+        age_ns = now_ns - self._taken_ns
+        if self._sample is not None and age_ns < SHORTEST_WINDOW_NS:
+            return self._last
+        fresh = attempt(pynvml.nvmlGpmSampleAlloc)
+        if isinstance(fresh, Absence):
+            return _nothing(fresh)
+        taken = self._take(fresh)
+        if isinstance(taken, Absence):
+            pynvml.nvmlGpmSampleFree(fresh)
+            return _nothing(taken)
+        before, self._sample, self._taken_ns = self._sample, fresh, now_ns
+        if before is None:
+            return self._last
+        if age_ns <= LONGEST_WINDOW_NS:
+            self._last = _metrics(before, fresh)
+        pynvml.nvmlGpmSampleFree(before)
+        return self._last
+
+    def close(self) -> None:
+        """Give the sample back."""
+        if self._sample is not None:
+            attempt(pynvml.nvmlGpmSampleFree, self._sample)
+            self._sample = None
+
+    def _take(self, sample: object) -> object | Absence:
+        if self._gpu_instance is None:
+            return attempt(pynvml.nvmlGpmSampleGet, self._handle, sample)
+        return attempt(pynvml.nvmlGpmMigSampleGet, self._handle, self._gpu_instance, sample)
+
+
+def _nothing(why: Absence) -> FieldReport:
+    return FieldReport(missing=dict.fromkeys(_FIELDS.values(), why))
+
+
+def _metrics(before: object, after: object) -> FieldReport:
+    question = pynvml.c_nvmlGpmMetricsGet_t()
+    question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+    question.numMetrics = len(_FIELDS)
+    question.sample1, question.sample2 = before, after
+    for place, metric in enumerate(_FIELDS):
+        question.metrics[place].metricId = metric
+    answer = attempt(pynvml.nvmlGpmMetricsGet, question)
+    if isinstance(answer, Absence):
+        return _nothing(answer)
+    values: dict[GpuField, int | float] = {}
+    missing: dict[GpuField, Absence] = {}
+    for place, (metric, field) in enumerate(_FIELDS.items()):
+        found = answer.metrics[place]
+        if found.nvmlReturn != pynvml.NVML_SUCCESS:
+            missing[field] = absence_of(found.nvmlReturn)
+        elif is_blank(float(found.value), 0) or found.value < 0:
+            missing[field] = Absence.BLANK
+        elif metric in _RATIOS:
+            values[field] = min(1.0, found.value / 100)  # some drivers say more than 100 % of a MIG instance
+        else:
+            values[field] = round(found.value * _MEBI)
+    return FieldReport(values, missing)
