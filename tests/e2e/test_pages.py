@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext
+from tests.e2e.browser import MODES, PICTURES, running_browser, text_faults, visit
 from tests.e2e.server_thread import serve
 from tests.fake_account import FakeAccount, FixedClock
 from tests.fake_series import FakeSeries
@@ -16,17 +16,10 @@ from kwhere.api.app import build_app
 from kwhere.reports.sources import Hint, Sources, ZoneChoice
 from kwhere.web.app import build_pages
 from kwhere.web.settings import WebSettings
-from kwhere.web.static_files import Assets
 
 pytestmark = [pytest.mark.service("chromium"), pytest.mark.slow]
 
 TOKEN = "correct-horse-battery"
-PICTURES = Path(__file__).parents[2] / ".cache" / "screenshots"
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
-]
 PAGES = {
     "overview": "/",
     "units": "/units",
@@ -40,13 +33,6 @@ PAGES = {
     "emissions": "/emissions",
     "methodology": "/methodology",
 }
-MODES: dict[str, dict[str, object]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True},
-    "no-script": {"viewport": {"width": 1280, "height": 900}, "java_script_enabled": False},
-}
-TEXT = ("h1", "h2", ".nav a", ".value", ".label", ".legend li", "th", "td", ".soft", ".fact", "footer span", ".badge")
 
 
 def _app(account: FakeAccount) -> object:
@@ -71,12 +57,8 @@ def _choose(account: FakeAccount, zone: str) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if not Assets().are_built:
-        pytest.skip("needs the service npm: npm ci && npm run build")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+    with running_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -96,26 +78,12 @@ def _enter(browser: Browser, base_url: str, mode: str) -> BrowserContext:
     return context
 
 
-def _visit(context: BrowserContext, url: str) -> tuple[Page, list[str]]:
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("response", lambda answer: faults.append(answer.url) if answer.status >= 400 else None)
-    page.goto(url)
-    if page.evaluate("document.documentElement.classList.contains('js')"):
-        page.wait_for_function(
-            "document.querySelectorAll('.uplot').length === document.querySelectorAll('figure[data-chart]').length"
-        )
-    return page, faults
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_a_browser_walks_every_page(browser: Browser, base_url: str, mode: str) -> None:
     context = _enter(browser, base_url, mode)
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name, path in PAGES.items():
-        page, faults = _visit(context, base_url + path)
+        page, faults = visit(context, base_url + path)
         page.screenshot(path=PICTURES / f"{name}-{mode}.png", full_page=True)
 
         assert faults == [], f"{name}, {mode}"
@@ -132,53 +100,18 @@ def test_text_stands_out_from_its_ground(browser: Browser, base_url: str, mode: 
     context = _enter(browser, base_url, mode)
     too_faint: list[str] = []
     for path in ("/", "/units", "/units/local/slurm/4242", "/emissions", "/methodology"):
-        page, _ = _visit(context, base_url + path)
-        too_faint += [f"{path} {mode}: {found}" for found in page.evaluate(CONTRAST, list(TEXT))]
+        page, _ = visit(context, base_url + path)
+        too_faint += [f"{path} {mode}: {found}" for found in text_faults(page)]
         page.close()
     context.close()
 
     assert too_faint == []
 
 
-CONTRAST = """
-(selectors) => {
-  const parse = (text) => {
-    const canvas = document.createElement("canvas");
-    canvas.width = canvas.height = 1;
-    const pen = canvas.getContext("2d");
-    pen.fillStyle = text;
-    pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const ground = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = parse(getComputedStyle(e).backgroundColor);
-      if (colour[3] === 255) return colour;
-    }
-    return [255, 255, 255, 255];
-  };
-  const faint = [];
-  for (const selector of selectors) {
-    for (const element of [...document.querySelectorAll(selector)].slice(0, 6)) {
-      if (!element.textContent.trim() || !element.offsetParent) continue;
-      const [a, b] = [light(parse(getComputedStyle(element).color)), light(ground(element))];
-      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-      if (ratio < 4.5) faint.push(`${selector} "${element.textContent.trim().slice(0, 30)}" ${ratio.toFixed(2)}`);
-    }
-  }
-  return faint;
-}
-"""
-
-
 def test_nothing_jumps_while_a_page_loads(browser: Browser, base_url: str) -> None:
     context = _enter(browser, base_url, "light")
     for path in ("/", "/units", "/units/local/slurm/4242", "/nodes/node-a"):
-        page, _ = _visit(context, base_url + path)
+        page, _ = visit(context, base_url + path)
         shift = page.evaluate(
             """() => new Promise((done) => new PerformanceObserver((list) => done(
                  list.getEntries().reduce((sum, entry) => sum + entry.value, 0)
@@ -191,7 +124,7 @@ def test_nothing_jumps_while_a_page_loads(browser: Browser, base_url: str) -> No
 
 def test_charts_are_drawn_and_share_a_cursor(browser: Browser, base_url: str) -> None:
     context = _enter(browser, base_url, "light")
-    page, faults = _visit(context, f"{base_url}/units/local/slurm/4242")
+    page, faults = visit(context, f"{base_url}/units/local/slurm/4242")
 
     assert page.locator(".uplot canvas").count() == page.locator("figure[data-chart]").count() >= 5
     resting = page.locator("#chart-memory [data-value='0']").inner_text()
@@ -215,7 +148,7 @@ def test_charts_are_drawn_and_share_a_cursor(browser: Browser, base_url: str) ->
 
 def test_the_overview_renews_itself_and_keeps_its_chart(browser: Browser, base_url: str) -> None:
     context = _enter(browser, base_url, "light")
-    page, faults = _visit(context, f"{base_url}/")
+    page, faults = visit(context, f"{base_url}/")
     page.evaluate("document.querySelector('#live').dataset.old = 'yes'")
 
     page.wait_for_selector("#live:not([data-old])")
@@ -228,7 +161,7 @@ def test_the_overview_renews_itself_and_keeps_its_chart(browser: Browser, base_u
 
 def test_everything_is_within_reach_of_the_keyboard(browser: Browser, base_url: str) -> None:
     context = _enter(browser, base_url, "light")
-    page, _ = _visit(context, f"{base_url}/units")
+    page, _ = visit(context, f"{base_url}/units")
 
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -246,7 +179,7 @@ def test_everything_is_within_reach_of_the_keyboard(browser: Browser, base_url: 
 
 def test_filters_live_in_the_url(browser: Browser, base_url: str) -> None:
     context = _enter(browser, base_url, "light")
-    page, _ = _visit(context, f"{base_url}/units")
+    page, _ = visit(context, f"{base_url}/units")
 
     page.locator("select[name=manager]").select_option("slurm")
     page.wait_for_url("**/units?manager=slurm")
@@ -264,7 +197,7 @@ def test_filters_live_in_the_url(browser: Browser, base_url: str) -> None:
 def test_a_country_is_confirmed_on_the_page(browser: Browser) -> None:
     with serve(_app(FakeAccount())) as url:
         context = _enter(browser, url, "light")
-        page, faults = _visit(context, f"{url}/emissions")
+        page, faults = visit(context, f"{url}/emissions")
         assert page.get_by_text("proposed").is_visible()
 
         page.get_by_label("Country or zone").select_option("DE")
@@ -295,11 +228,11 @@ def test_an_empty_account_is_explained(browser: Browser) -> None:
     with serve(_app(FakeAccount(empty=True, zone=None))) as url:
         context = _enter(browser, url, "light")
         for name in ("overview", "units", "nodes", "usage", "emissions", "methodology"):
-            page, faults = _visit(context, url + PAGES[name])
+            page, faults = visit(context, url + PAGES[name])
             page.screenshot(path=PICTURES / f"{name}-empty.png", full_page=True)
             assert faults == []
             page.close()
-        page, _ = _visit(context, url)
+        page, _ = visit(context, url)
         assert page.get_by_text("Waiting for the first slot.").is_visible()
         context.close()
 
@@ -307,7 +240,7 @@ def test_an_empty_account_is_explained(browser: Browser) -> None:
 def test_ten_thousand_units_are_paged_through(browser: Browser) -> None:
     with serve(_app(FakeAccount(records=UNITS + many_units(10_000)))) as url:
         context = _enter(browser, url, "light")
-        page, faults = _visit(context, f"{url}/units")
+        page, faults = visit(context, f"{url}/units")
         assert page.locator("tbody tr").count() == 50
         page.get_by_role("link", name="Next").click()
         page.wait_for_url("**after=50**")
@@ -331,7 +264,7 @@ def test_without_the_token_the_page_says_where_it_is(browser: Browser, base_url:
 def test_a_page_says_since_when_the_server_is_silent(browser: Browser) -> None:
     with serve(_app(FakeAccount())) as url:
         context = _enter(browser, url, "light")
-        page, _ = _visit(context, url)
+        page, _ = visit(context, url)
         assert not page.locator("[data-stale]").is_visible()
 
     page.wait_for_selector("[data-stale]:not([hidden])")

@@ -216,6 +216,64 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
+class AgreementView:
+    """Whether a node's meters agree; `causes` says what it may be where they do not."""
+
+    sentence: str
+    short: str
+    disagrees: bool
+    checked: bool
+    causes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MeterView:
+    """A source within the span; `difference_ratio` is against `reference`, which speaks for the same thing."""
+
+    source: str
+    domain: str
+    power_watts: float | None
+    energy_joules: float | None
+    role: str
+    covers: list[str]
+    reference: str | None
+    difference_ratio: float | None
+    known_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualView:
+    """The node's meter less the measured components inside it, over the windows that all know."""
+
+    platform_joules: float
+    components_joules: float
+    joules: float
+    idle_joules: float | None
+    dynamic_joules: float | None
+    windows: int
+    within_ratio: float
+    slope_ratio: float | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationView:
+    """A node's meters against each other; `left_out_ratio` is the share of the span that could not be compared."""
+
+    span: SpanView
+    window_seconds: float
+    windows: int
+    left_out_ratio: float | None
+    platform: str | None
+    components: dict[str, str]
+    unmeasured: list[str]
+    agreement: AgreementView
+    residual: ResidualView | None
+    meters: list[MeterView]
+    series: SeriesView | None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """A node's account."""
 
@@ -239,6 +297,8 @@ class NodeView:
     methods: list[MethodView]
     lost_records: int
     quarantined_slots: int
+    meters_agreement: AgreementView | None = None
+    """Of the last half hour, by the server's round; null where it has not looked yet."""
 
 
 @dataclass(frozen=True, slots=True)

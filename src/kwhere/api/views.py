@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from kwhere.api.models import (
     AccountView,
+    AgreementView,
     AllocationView,
     Balance,
     BalanceSlotView,
@@ -45,6 +46,7 @@ from kwhere.database.records import (
     UsageReport,
     UsageRow,
 )
+from kwhere.reports.agreement import Agreement
 from kwhere.reports.outlook import Outlook
 from kwhere.series.charts import Chart
 
@@ -210,8 +212,8 @@ def cluster_view(record: ClusterRecord) -> ClusterView:
     )
 
 
-def node_view(record: NodeRecord) -> NodeView:
-    """Return a node."""
+def node_view(record: NodeRecord, agreement: Agreement | None = None) -> NodeView:
+    """Return a node, with what the server's last round found of its meters."""
     return NodeView(
         cluster=record.cluster,
         node=record.node,
@@ -233,6 +235,18 @@ def node_view(record: NodeRecord) -> NodeView:
         methods=methods_view(record.methods),
         lost_records=record.lost_records,
         quarantined_slots=record.quarantined_slots,
+        meters_agreement=None if agreement is None else agreement_view(agreement),
+    )
+
+
+def agreement_view(agreement: Agreement) -> AgreementView:
+    """Return whether meters agree."""
+    return AgreementView(
+        sentence=agreement.sentence,
+        short=agreement.short,
+        disagrees=agreement.disagrees,
+        checked=agreement.is_checked,
+        causes=list(agreement.causes),
     )
 
 

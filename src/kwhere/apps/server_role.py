@@ -4,7 +4,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -35,7 +35,9 @@ from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
+from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
+from kwhere.server.figure_pass import FigurePass, check_pue
 from kwhere.server.intake import Intake
 from kwhere.server.page_booker import PageBooker
 from kwhere.server.passes import PassRunner
@@ -134,6 +136,10 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         passes.start()
         stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
+        agreements = AgreementRound(sources.account, store, clock)
+        agreements.start()
+        stack.callback(agreements.stop)
+        sources = replace(sources, agreements=agreements)
         app = build_app(sources, rules)
         app.mount("/", build_pages(sources, settings.pages))
         for each_relay in settings.server.relay:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from kwhere.core.clock import Clock
 from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.reports.account import Account
+from kwhere.reports.agreement import Agreements, NoAgreements
 from kwhere.series.store import SeriesStore
 
 
@@ -63,5 +64,7 @@ class Sources:
     """The reporting provider of emission factors and those beside it, for what lies ahead."""
     hints: Callable[[], Sequence[Hint]] = field(default=_nothing)
     """What to do next on this site, the most useful first."""
+    agreements: Agreements = field(default_factory=NoAgreements)
+    """Whether nodes' meters agreed when somebody last looked."""
     settings_in_force: Callable[[], Sequence[SettingInForce]] = field(default=_no_settings)
     version: str = ""

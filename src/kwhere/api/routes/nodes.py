@@ -6,9 +6,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from kwhere.api.context import After, Cluster, From, Limit, SourcesOf, To, span_of
-from kwhere.api.models import Balance, ClusterView, NodeView, Page
+from kwhere.api.models import Balance, ClusterView, NodeView, Page, ReconciliationView
+from kwhere.api.node_meters import reconciliation_view
 from kwhere.api.views import balance_view, cluster_view, node_view
+from kwhere.core.errors import NotFound
 from kwhere.database.records import NodeState
+from kwhere.reports.reconciliation import NO_STORE, reconcile_node
+from kwhere.series.charts import NodeRef
 
 router = APIRouter(tags=["nodes"])
 
@@ -29,13 +33,15 @@ def list_nodes(
 ) -> Page[NodeView]:
     """Return nodes by name, page by page."""
     page = sources.account.nodes(cluster, state, after, limit)
-    return Page(items=[node_view(record) for record in page.items], next=page.next)
+    items = [node_view(record, sources.agreements.of(record.cluster, record.node)) for record in page.items]
+    return Page(items=items, next=page.next)
 
 
 @router.get("/nodes/{node}")
 def one_node(sources: SourcesOf, node: str, cluster: Cluster = None) -> NodeView:
     """Return a node; 409 where several clusters have one of that name and none is named."""
-    return node_view(sources.account.node(node, cluster))
+    record = sources.account.node(node, cluster)
+    return node_view(record, sources.agreements.of(record.cluster, record.node))
 
 
 @router.get("/nodes/{node}/balance")
@@ -51,3 +57,15 @@ def node_balance(
     record = sources.account.node(node, cluster)
     span = span_of(sources, start, to, timedelta(hours=1))
     return balance_view(tuple(sources.account.balance(record.cluster, record.node, span, limit)))
+
+
+@router.get("/nodes/{node}/reconciliation")
+def node_reconciliation(
+    sources: SourcesOf, node: str, cluster: Cluster = None, start: From = None, to: To = None
+) -> ReconciliationView:
+    """Return the node's meters against each other: the whole node's against its components, and two of one thing."""
+    record = sources.account.node(node, cluster)
+    span = span_of(sources, start, to, timedelta(hours=1))
+    if sources.series is None:
+        raise NotFound(f"node {node}: {NO_STORE}")
+    return reconciliation_view(reconcile_node(sources.series, NodeRef(record.cluster, record.node), span))

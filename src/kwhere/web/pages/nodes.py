@@ -15,6 +15,7 @@ from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, fold_cpu_modes, power_stack, series_chart
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of
+from kwhere.web.pages.node_meters import node_meters
 from kwhere.web.pages.overview import first_slot, top_rows
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import chart_step, choose_span, is_chosen, span_with_data
@@ -58,6 +59,7 @@ def nodes_page(pages: Pages, request: Request) -> Response:
         "cluster": params.get("cluster", ""),
         "power_column": column_of([node_watts(node) for node in page.items], "power"),
         "by_source": by_source,
+        "agreements": {(n.cluster, n.node): pages.sources.agreements.of(n.cluster, n.node) for n in page.items},
         "bars": {(n.cluster, n.node): node_bar(n, page.items) for n in page.items},
     }
     return pages.render(request, "nodes.html", context)
@@ -108,6 +110,7 @@ def node_page(pages: Pages, request: Request) -> Response:
         "zone": pages.zone,
         "power_watts": node_watts(record),
         "power_chart": power_stack("power", "Power by whom it went to", points, span, choice.text),
+        "meters": node_meters(pages.sources, ref, span),
         "charts": charts,
         "missing": missing,
         "balance": balance,

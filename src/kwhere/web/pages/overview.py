@@ -10,6 +10,7 @@ from starlette.responses import Response
 from kwhere.core.quantities import joules
 from kwhere.core.terms import Component, Method
 from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, PowerPoint, UnitRecord
+from kwhere.reports.agreement import NO_SECOND, Agreement
 from kwhere.web.charts import PageChart, power_stack
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of, fill_of, percent
 from kwhere.web.rendering import Pages, url
@@ -58,7 +59,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "stale_since": _stale_since(pages, overview),
         "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
         "energy_joules": joules(overview.energy_today_uj) if overview.nodes_by_state else None,
-        "facts": facts_of(overview),
+        "facts": facts_of(overview, pages.sources.agreements.of_cluster(cluster)),
         "now_pieces": now_pieces(overview),
         "chart": _chart(pages, choice, cluster, chosen),
         "zone": pages.zone,
@@ -135,8 +136,8 @@ def now_pieces(overview: Overview) -> list[BarPiece]:
     return bar_pieces(amounts, float(overview.power_uw or 0))
 
 
-def facts_of(overview: Overview) -> list[Fact]:
-    """Return completeness, measured share and balance, worst news in colour."""
+def facts_of(overview: Overview, agreements: Sequence[Agreement] = ()) -> list[Fact]:
+    """Return completeness, measured share, reconciliation and balance, worst news in colour."""
     nodes = sum(overview.nodes_by_state.values()) - overview.nodes_by_state.get(NodeState.RETIRED, 0)
     up = overview.nodes_by_state.get(NodeState.UP, 0)
     if not nodes:
@@ -168,9 +169,25 @@ def facts_of(overview: Overview) -> list[Fact]:
                 "today's energy whose method is not modelled, of all",
             )
         )
+    if agreements:
+        facts.append(agreement_fact(agreements))
     if overview.power_uw is not None:
         facts.append(_balance_fact(overview.residual_uj))
     return facts
+
+
+def agreement_fact(agreements: Sequence[Agreement]) -> Fact:
+    """Return whether nodes' meters agree: how many do not, else the widest of those that do."""
+    off = [agreement for agreement in agreements if agreement.disagrees]
+    if off:
+        sentences = " ".join(dict.fromkeys(agreement.sentence for agreement in off[:3]))
+        text = "node's meters disagree" if len(off) == 1 else "nodes' meters disagree"
+        return Fact(str(len(off)), text, "warn", sentences)
+    checked = [agreement for agreement in agreements if agreement.is_checked]
+    if not checked:
+        return Fact(NO_SECOND, "to check meters with", "", agreements[0].sentence)
+    widest = max(checked, key=lambda agreement: agreement.within_ratio)
+    return Fact(widest.short, "meters agree within", "good", widest.sentence)
 
 
 def _balance_fact(residual_uj: int) -> Fact:
