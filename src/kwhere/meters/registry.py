@@ -10,7 +10,7 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind
 from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
 
-PLATFORM_ORDER = ("cray", "hwmon_energy", "bmc", "hwmon_power", "psys")
+PLATFORM_ORDER = ("cray", "hwmon_energy", "redfish", "ipmi_dcmi", "http_json", "hwmon_power", "psys")
 """Whose platform is believed first; an unknown source comes last."""
 COMPONENT_ORDER = ("powercap", "hwmon_energy", "hwmon_power", "model")
 _COMPONENT_OF = {

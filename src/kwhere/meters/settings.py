@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kwhere.meters.ipmi_dcmi_settings import IpmiDcmiSettings
+
 
 class MeterSettings(BaseModel):
     """Which energy sources are read, and what is believed of them."""
@@ -23,6 +25,7 @@ class MeterSettings(BaseModel):
         le=100_000,
         description="Watts that a node may draw beside its components; a total above that is nonsense.",
     )
+    ipmi_dcmi: IpmiDcmiSettings = Field(default=IpmiDcmiSettings(), description="The BMC, asked by IPMI DCMI.")
 
     @property
     def platform_headroom_uw(self) -> int:

@@ -17,7 +17,14 @@ def speakers(root: Path | FaultyFS) -> dict[str, str]:
 
 
 def test_every_module_with_a_plugin_is_found() -> None:
-    assert [plugin.source for plugin in plugins()] == ["hwmon_energy", "hwmon_power", "model", "powercap", "psys"]
+    assert [plugin.source for plugin in plugins()] == [
+        "hwmon_energy",
+        "hwmon_power",
+        "ipmi_dcmi",
+        "model",
+        "powercap",
+        "psys",
+    ]
 
 
 def test_a_machine_without_any_meter_runs_on_the_model(tmp_path: Path) -> None:  # case_energy_r18
@@ -29,6 +36,7 @@ def test_a_machine_without_any_meter_runs_on_the_model(tmp_path: Path) -> None: 
     assert [(s.source, s.up, s.reason) for s in built.sources] == [
         ("hwmon_energy", False, "absent"),
         ("hwmon_power", False, "absent"),
+        ("ipmi_dcmi", False, "absent"),
         ("model", True, ""),
         ("powercap", False, "absent"),
         ("psys", False, "absent"),
