@@ -9,6 +9,7 @@ unless the file's own `since` mapping says that it belongs to a release later th
 import difflib
 import os
 import pwd
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,19 @@ Tree = dict[str, Any]
 SYSTEM_FILE = Path("/etc/kwhere/kwhere.yaml")
 DROP_INS = "conf.d"
 MAX_FILE_BYTES = 1 << 20
+_BOOLEAN = "tag:yaml.org,2002:bool"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose only booleans are true and false, as in YAML 1.2: the zone `NO` is Norway, the key `off` a key."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own table, with its type
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(_BOOLEAN, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 def default_file(environ: Mapping[str, str]) -> Path | None:
@@ -99,7 +113,7 @@ def read_file(path: Path) -> Tree:
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{path}: expected at most {MAX_FILE_BYTES} bytes")
     try:
-        tree = yaml.safe_load(data)
+        tree = yaml.load(data, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(f"{path}: expected YAML: {str(error).splitlines()[0]}") from error
     if tree is None:

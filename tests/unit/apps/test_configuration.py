@@ -49,6 +49,14 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert settings == Whole(agent=Part(interval_seconds=4, name="flag"))
 
 
+@pytest.mark.parametrize("word", ["NO", "no", "off", "On", "yes", "Y", "n"])
+def test_only_true_and_false_are_booleans(tmp_path: Path, word: str) -> None:
+    """Else Norway's zone and the key `meters.off` would have to be quoted."""
+    tree = read_file(write(tmp_path / "kwhere.yaml", f"site: {{zone: {word}, {word}: [true, False, 'true']}}"))
+
+    assert tree == {"site": {"zone": word, word: [True, False, "true"]}}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
