@@ -13,6 +13,7 @@ from kwhere.kernel.stat import CpuStat, CpuTimes
 from kwhere.ledger.rows import Slot
 from kwhere.meters.meter import Domain, Reading
 from kwhere.sampling.energy_book import EnergyBook
+from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
 from kwhere.sampling.node_cpu import NodeCpu
 from kwhere.sampling.platform_book import PlatformBook
@@ -242,6 +243,8 @@ class World:
     timing: SlotTiming
     memory_bytes: int
     ticks: dict[int, int]
+    fed: bool = False
+    """Whether units of libvirt are told their energy."""
     sampler: Sampler = field(init=False)
 
     def __post_init__(self) -> None:
@@ -258,7 +261,8 @@ class World:
     def new_sampler(self) -> Sampler:
         """Return a sampler that knows nothing yet: the process starts again."""
         self.sink.seq = 0
-        bank = MeterBank(self.meters, {}, SECOND)
+        alone = "hypervisor" if any(meter.source == "hypervisor" for meter in self.meters) else None
+        bank = MeterBank(self.meters, {}, SECOND, alone)
         platforms = [
             PlatformBook(meter, bank, SECOND)
             for meter in self.meters
@@ -281,6 +285,7 @@ class World:
             weigher=Weigher(self.memory_bytes),
             sink=self.sink,
             board=TotalsBoard(),
+            guests=GuestBook(lambda unit: unit.key.manager == "libvirt") if self.fed else None,
         )
         return Sampler(parts, self.timing)
 
@@ -301,6 +306,7 @@ def make_world(
     policy: IdlePolicy = IdlePolicy.ALLOCATION,
     slot_seconds: float = 60,
     memory_bytes: int = 8 * GIB,
+    fed: bool = False,
 ) -> World:
     """Return a node with one CPU per entry of `sockets` and, unless told otherwise, one RAPL zone per socket."""
     clock = HandClock()
@@ -318,4 +324,5 @@ def make_world(
         timing=SlotTiming(slot_ns=int(slot_seconds * SECOND)),
         memory_bytes=memory_bytes,
         ticks=dict.fromkeys(range(len(sockets)), 0),
+        fed=fed,
     )

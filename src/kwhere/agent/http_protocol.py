@@ -4,13 +4,14 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from kwhere.agent.http_app import PEER_KEY, HttpApp
+from kwhere.agent.http_access import AccessRules
+from kwhere.agent.http_app import PEER_KEY
 from kwhere.agent.http_messages import Peer
 from kwhere.agent.listen import is_loopback
 from kwhere.agent.web_config import WebConfig
@@ -20,6 +21,16 @@ SILENCE_SECONDS = 10.0
 
 _quiet = logging.getLogger("kwhere.agent.uvicorn")
 _quiet.setLevel(logging.CRITICAL)
+
+
+class RuledApp(Protocol):
+    """An ASGI application with the rules that say whom it trusts and how it does TLS."""
+
+    rules: AccessRules
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        ...
 
 
 class AgentConfig(uvicorn.Config):
@@ -46,7 +57,7 @@ class AgentProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note the peer."""
         super().connection_made(transport)
-        app = cast(HttpApp, self.config.app)
+        app = cast(RuledApp, self.config.app)
         peer = peer_of(transport, app.rules.web)
 
         async def with_peer(scope: Any, receive: Any, send: Any) -> None:
@@ -89,7 +100,7 @@ class AgentServer(uvicorn.Server):
         self._ended.set()
 
 
-def server_config(app: HttpApp, max_connections: int) -> AgentConfig:
+def server_config(app: RuledApp, max_connections: int) -> AgentConfig:
     """Return uvicorn's configuration: HTTP/1.1 only, no log of its own, one second for answers under way at the end."""
     config = AgentConfig(
         app,

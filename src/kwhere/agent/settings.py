@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kwhere.agent.guest_settings import GuestSettings
 from kwhere.core.terms import IdlePolicy
 
 
@@ -52,5 +53,8 @@ class AgentSettings(BaseModel):
         default=None,
         min_length=1,
         description="User that an agent started as root becomes; default: it stays root and says so.",
+    )
+    guests: GuestSettings = Field(
+        default=GuestSettings(), description="What virtual machines on this host are told of themselves."
     )
     state: Path | None = Field(default=None, description="State directory; default: by systemd or XDG.")

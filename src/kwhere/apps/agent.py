@@ -19,6 +19,7 @@ from kwhere.agent.runtime import Agent
 from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
+from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
 from kwhere.collectors.frequency import FrequencySettings
 from kwhere.collectors.registry import find_plugins
@@ -49,7 +50,7 @@ from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank
 from kwhere.sampling.node_cpu import NodeCpu
 from kwhere.sampling.platform_book import PlatformBook
 from kwhere.sampling.saved import SavedState
-from kwhere.sampling.slot_sink import NoJournal, SlotSink
+from kwhere.sampling.slot_sink import SlotSink
 from kwhere.sampling.step import NodeParts, Sampler, SlotTiming
 from kwhere.sampling.totals import TotalsBoard
 from kwhere.sampling.weighing import Weigher
@@ -125,8 +126,9 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             bank=bank,
             energy=energy_book(paced, meters, context, bank),
             weigher=Weigher(context.memory_bytes or 0),
-            sink=journal if journal is not None else NoJournal(),
+            sink=slot_sink(journal, meters),
             board=board,
+            guests=guest_book(config.agent.guests) if journal is not None else None,
         ),
         timing,
     )
@@ -198,7 +200,7 @@ def meter_bank(meters: Meters, settings: AgentSettings) -> MeterBank:
 
     absent = {status.source: status.reason for status in meters.sources if not status.up}
     ordered = sorted(meters.meters, key=lambda meter: rank(meter.source))
-    return MeterBank(ordered, absent, int(settings.interval_seconds * NANOSECONDS_PER_SECOND))
+    return MeterBank(ordered, absent, int(settings.interval_seconds * NANOSECONDS_PER_SECOND), meters.alone)
 
 
 def energy_book(settings: AgentSettings, meters: Meters, context: MeterContext, bank: MeterBank) -> EnergyBook:

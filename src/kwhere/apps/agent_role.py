@@ -19,6 +19,7 @@ from kwhere.agent.ledger_token import ensure_token
 from kwhere.agent.local_socket import SOCKET_NAME, LocalFacts, LocalSocket
 from kwhere.agent.runtime import Face
 from kwhere.apps.agent import BuiltAgent, build_agent, check_settings
+from kwhere.apps.guests import guest_faces
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError, KwhereError
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
@@ -101,7 +102,10 @@ class AgentRole:
         )
         totals, step_now = built.agent.totals, built.agent.thread.step_now
         local = LocalSocket(self.state_dir / SOCKET_NAME, facts, totals, built.clock, step_now)
-        built.agent.faces += [face, local, *build_push(settings, built)]
+        guests = guest_faces(
+            settings.agent.guests, built.identity.node, built.agent.sampler, built.host, self.state_dir
+        )
+        built.agent.faces += [face, local, *build_push(settings, built), *guests]
         built.agent.start()
         return RunningAgent(settings, built, face)
 

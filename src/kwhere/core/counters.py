@@ -22,6 +22,8 @@ class GapCause(StrEnum):
     """The machine slept in between."""
     STALE = "stale"
     """Two samples of a power reading lie further apart than the hold time."""
+    EPOCH = "epoch"
+    """The counter is another one than before: a guest's feed after a migration or a new start of its host's agent."""
     LATE = "late"
     """A component inside the platform meter has no valid delta over the platform's span."""
 

@@ -29,11 +29,15 @@ class Method(StrEnum):
 
 
 class DomainKind(StrEnum):
-    """What a meter's domain measures. `platform` is the whole node and never an addend."""
+    """What a meter's domain measures. `platform` is the whole node and never an addend.
+
+    `other` is a component that a source tells by name, as a hypervisor does; elsewhere it is what a platform leaves.
+    """
 
     CPU = "cpu"
     DRAM = "dram"
     GPU = "gpu"
+    OTHER = "other"
     PLATFORM = "platform"
 
 

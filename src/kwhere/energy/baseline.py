@@ -24,6 +24,8 @@ class IdleOrigin(StrEnum):
     LEARNED = "learned"
     TABLE = "table"
     MODEL = "model"
+    GIVEN = "given"
+    """The source has split already: a guest's hypervisor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """From readings of one meter's zones to microjoules per step: baselines, wraps, gaps, power integrated over time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kwhere.core.counters import GapCause, modulus_of, unwrap
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
@@ -21,6 +21,10 @@ class ZoneReading:
     range_uj: int | None = None
     p_max_uw: int | None = None
     device_time: bool = False
+    idle_uj: int | None = None
+    """The idle part of `counter_uj`, as cumulative, where the source has split already."""
+    epoch: str | None = None
+    """Readings of different epochs are of different counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class ZoneState:
     power_uw: int | None = None
     remainder: int = 0
     """Of the integrated power: below two seconds of one microwatt, in microwatt-nanoseconds x 2."""
+    idle_uj: int | None = None
+    epoch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,10 @@ class Advance:
     fresh: bool
     energy_uj: int | None = None
     span_ns: int = 0
-    """Between the two readings, by the zone's clock."""
+    """Between the two readings, by the zone's clock; 0 where they are by different clocks."""
     gap: GapCause | None = None
+    idle_uj: int | None = None
+    """The idle part of `energy_uj` where the source has split already."""
 
 
 _NOTHING_NEW = Advance(fresh=False)
@@ -64,6 +72,9 @@ class ZoneTrack:
         if before is None or (before.counter_uj is None) != (reading.counter_uj is None):
             self._rebase(reading)
             return _NOTHING_NEW
+        if before.epoch != reading.epoch:
+            self._rebase(reading)
+            return Advance(fresh=False, gap=GapCause.EPOCH)
         span_ns = reading.time_ns - before.time_ns
         if suspended:
             self._rebase(reading)
@@ -71,7 +82,7 @@ class ZoneTrack:
         if span_ns <= 0:  # no time, no power; what the counter holds comes with the next reading
             return _NOTHING_NEW
         if reading.counter_uj is not None and before.counter_uj is not None:
-            return self._count(before.counter_uj, reading.counter_uj, reading, span_ns)
+            return self._count(before.counter_uj, reading.counter_uj, before.idle_uj, reading, span_ns)
         return self._integrate(before, reading, span_ns)
 
     def saved(self) -> ZoneState | None:
@@ -83,9 +94,13 @@ class ZoneTrack:
         self._state = state
 
     def _rebase(self, reading: ZoneReading) -> None:
-        self._state = ZoneState(reading.time_ns, reading.counter_uj, reading.power_uw)
+        self._state = ZoneState(
+            reading.time_ns, reading.counter_uj, reading.power_uw, idle_uj=reading.idle_uj, epoch=reading.epoch
+        )
 
-    def _count(self, previous: int, current: int, reading: ZoneReading, span_ns: int) -> Advance:
+    def _count(
+        self, previous: int, current: int, previous_idle: int | None, reading: ZoneReading, span_ns: int
+    ) -> Advance:
         if current == previous and not reading.device_time:
             return _NOTHING_NEW
         found = unwrap(
@@ -98,7 +113,12 @@ class ZoneTrack:
         self._rebase(reading)
         if isinstance(found, GapCause):
             return Advance(fresh=False, span_ns=span_ns, gap=found)
-        return Advance(fresh=True, energy_uj=found, span_ns=span_ns)
+        if reading.idle_uj is None or previous_idle is None:
+            return Advance(fresh=True, energy_uj=found, span_ns=span_ns)
+        idle_uj = reading.idle_uj - previous_idle
+        if not 0 <= idle_uj <= found:  # a part that fell, or outgrew the whole
+            return Advance(fresh=False, span_ns=span_ns, gap=GapCause.RESET)
+        return Advance(fresh=True, energy_uj=found, span_ns=span_ns, idle_uj=idle_uj)
 
     def _integrate(self, before: ZoneState, reading: ZoneReading, span_ns: int) -> Advance:
         """Trapezoid between two samples; a sample never holds for longer than the hold time."""
@@ -134,6 +154,8 @@ class DomainStep:
     span_ns: int = 0
     """Whole steps since the last fresh one, by the step's clock: the span to split over."""
     gaps: tuple[Gap, ...] = ()
+    idle_uj: int | None = None
+    """The idle part of `energy_uj` where the source has split already; None: the split is ours to make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +182,7 @@ class DomainTrack:
     ) -> DomainStep:
         """Return what the zones read at `now_ns` add; a zone that was not read adds when it is read again."""
         energy_uj = 0
+        idle_uj: int | None = None
         fresh = False
         gaps: list[Gap] = []
         for zone, reading in readings:
@@ -167,9 +190,13 @@ class DomainTrack:
             if step.energy_uj is not None:
                 fresh = True
                 energy_uj += step.energy_uj
+                idle_uj = idle_uj if step.idle_uj is None else (idle_uj or 0) + step.idle_uj
             elif step.gap is not None:
-                gaps.append(Gap(step.gap, step.span_ns, zone))
-        return self._close(fresh, energy_uj, now_ns, tuple(gaps)) if readings else DomainStep(fresh=False)
+                gaps.append(Gap(step.gap, self._gap_ns(step, now_ns), zone))
+        if not readings:
+            return DomainStep(fresh=False)
+        closed = self._close(fresh, energy_uj, now_ns, tuple(gaps))
+        return replace(closed, idle_uj=idle_uj) if idle_uj is not None else closed
 
     def saved(self) -> DomainState | None:
         """Return what to keep across a restart; None before the first reading."""
@@ -189,6 +216,12 @@ class DomainTrack:
         if track is None:
             track = self._zones[name] = ZoneTrack(p_max_uw=self._p_max_uw, hold_ns=self._hold_ns)
         return track
+
+    def _gap_ns(self, step: Advance, now_ns: int) -> int:
+        """Return how long a zone's gap is: since the domain's last energy where two counters share no clock."""
+        if step.gap is not GapCause.EPOCH or self._last_ns is None:
+            return step.span_ns
+        return max(0, now_ns - self._last_ns)
 
     def _close(self, fresh: bool, energy_uj: int, now_ns: int, gaps: tuple[Gap, ...]) -> DomainStep:
         last_ns = now_ns if self._last_ns is None else self._last_ns

@@ -116,6 +116,21 @@ class Journal:
             self._facts = replace(facts, columns=self._facts.columns)
             self._facts_are_written = False
 
+    def set_parent(self, parent: str | None) -> bool:
+        """Name the hypervisor node and VM unit that feed this node; return whether that is news.
+
+        A header speaks of a whole epoch, so another parent begins a new one; an epoch without a slot just takes it.
+        """
+        with self._lock:
+            if parent == self._facts.parent:
+                return False
+            self.set_facts(replace(self._facts, parent=parent))
+            if self._committed_seq:
+                self._epoch = str(uuid.uuid4())
+                self._epoch_number += 1
+                self._committed_seq = 0
+            return True
+
     def append(self, slot: Slot, saved_state_json: str) -> None:
         """Commit a slot, and with it the state a restart needs. Raises JournalError: nothing was written."""
         with self._lock:

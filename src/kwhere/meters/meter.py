@@ -12,7 +12,7 @@ from kwhere.meters.settings import MeterSettings
 
 @dataclass(frozen=True, slots=True, order=True)
 class Domain:
-    """What is measured: `cpu[socket]`, `dram[socket]`, `gpu[device]`, `platform` (index "")."""
+    """What is measured: `cpu[socket]`, `dram[socket]`, `gpu[device]`, `platform` and `other` (index "")."""
 
     kind: DomainKind
     index: str = ""
@@ -44,6 +44,10 @@ class Reading:
     """Largest plausible power of this zone; None: the domain's (`Meter.p_max_uw`)."""
     device_time: bool = False
     """Whether `time_ns` is the device's own: then only a newer one is fresh."""
+    idle_uj: int | None = None
+    """The idle part of `counter_uj`, as cumulative, where the source has split already: no baseline is learned."""
+    epoch: str | None = None
+    """Readings of different epochs are of different counters: a new one is a baseline, and a counted gap."""
 
 
 class Meter(Protocol):

@@ -12,12 +12,15 @@ from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
 
 PLATFORM_ORDER = ("cray", "hwmon_energy", "redfish", "ipmi_dcmi", "http_json", "hwmon_power", "psys")
 """Whose platform is believed first; an unknown source comes last."""
-COMPONENT_ORDER = ("powercap", "hwmon_energy", "hwmon_power", "model")
+COMPONENT_ORDER = ("hypervisor", "powercap", "hwmon_energy", "hwmon_power", "model")
 _COMPONENT_OF = {
     DomainKind.CPU: Component.CPU,
     DomainKind.DRAM: Component.DRAM,
     DomainKind.GPU: Component.GPU,
+    DomainKind.OTHER: Component.OTHER,
 }
+HYPERVISOR = "hypervisor"
+"""Where a guest is fed, its hypervisor alone speaks: what else a virtual machine shows is no meter of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Meters:
     """The one meter of each component; the model only where nothing measures the CPUs."""
     platforms: tuple[Meter, ...]
     """Meters with a platform domain, best first; the first that works at start is kept."""
+    alone: str | None = None
+    """The one source that speaks for the node, where others must not stand in for it."""
 
 
 def plugins() -> Iterator[Plugin]:
@@ -67,11 +72,14 @@ def build_meters(context: MeterContext, candidates: Sequence[Plugin] | None = No
             sources.append(SourceStatus(plugin.source, up=False, reason="nonsense", detail=str(error)))
         else:
             sources.append(SourceStatus(plugin.source, up=True))
+    alone = [meter for meter in meters if meter.source == HYPERVISOR]
+    speakers = alone or meters
     return Meters(
         meters=tuple(meters),
         sources=tuple(sources),
-        by_component=_by_component(meters),
-        platforms=_platforms(meters, context.settings.platform),
+        by_component=_by_component(speakers),
+        platforms=_platforms(speakers, context.settings.platform),
+        alone=HYPERVISOR if alone else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kwhere.meters.hypervisor_settings import HypervisorSettings
 from kwhere.meters.ipmi_dcmi_settings import IpmiDcmiSettings
 
 
@@ -26,6 +27,10 @@ class MeterSettings(BaseModel):
         description="Watts that a node may draw beside its components; a total above that is nonsense.",
     )
     ipmi_dcmi: IpmiDcmiSettings = Field(default=IpmiDcmiSettings(), description="The BMC, asked by IPMI DCMI.")
+
+    hypervisor: HypervisorSettings = Field(
+        default=HypervisorSettings(), description="Where a virtual machine finds its own energy; it alone counts then."
+    )
 
     @property
     def platform_headroom_uw(self) -> int:

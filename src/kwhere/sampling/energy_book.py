@@ -10,6 +10,7 @@ from kwhere.energy.placement import Topology
 from kwhere.energy.platform import Modelled, PlatformState
 from kwhere.energy.split import DomainSplit, Held, Use, idle_energy, split_domain
 from kwhere.meters.meter import PLATFORM, Domain
+from kwhere.sampling.dynamic_seen import DynamicSeen
 from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank, MeterStep
 from kwhere.sampling.platform_book import PlatformBook, PlatformClosed
 from kwhere.sampling.weights import SpanWeights, Weights
@@ -54,6 +55,7 @@ class EnergyBook:
         self._candidates = tuple(platforms)
         self._platform: PlatformBook | None = None
         self._spans: dict[Domain, SpanWeights] = {}
+        self._given_dynamic = DynamicSeen()
         self.baselines: dict[tuple[str, Domain], IdleBaseline] = {}
 
     @property
@@ -96,6 +98,11 @@ class EnergyBook:
         for baseline in self.baselines.values():
             baseline.start_slot()
 
+    def await_spans(self, domains: Iterable[Domain]) -> None:
+        """Gather weights for domains whose counters go on from an earlier process: their source may answer late."""
+        for domain in domains:
+            self._spans.setdefault(domain, SpanWeights())
+
     def forget_spans(self) -> None:
         """Drop gathered weights: the sockets of the node are others than before."""
         self._spans.clear()
@@ -123,6 +130,8 @@ class EnergyBook:
         if span is None:
             span = self._spans[domain] = SpanWeights()
             span.add(weights)
+        if step.method is Method.HYPERVISOR:
+            return self._given(step, span, weights, topology)
         baseline = self.baseline(step.source, domain)
         holds = self._platform is not None and self._platform.holds(COMPONENT_OF[domain.kind])
         inside = self._platform if holds else None
@@ -149,9 +158,27 @@ class EnergyBook:
         inside.seen(booking.keys, booking.split)
         return (booking,)
 
+    def _given(self, step: MeterStep, span: SpanWeights, weights: Weights, topology: Topology) -> Iterable[Booking]:
+        """Return the split of energy whose parts the hypervisor has told: nothing is learned, nothing estimated."""
+        if step.first or not step.step.fresh:
+            if step.first or step.step.gaps:
+                span.take()
+                if step.domain.kind is DomainKind.OTHER:
+                    self._given_dynamic.forget()
+            return ()
+        energy_uj, idle_uj = step.step.energy_uj or 0, step.step.idle_uj or 0
+        gathered = span.take() or weights
+        booking = self._split(step, Modelled(energy_uj - idle_uj, idle_uj), gathered, topology, step.step.span_ns)
+        if step.domain.kind is not DomainKind.OTHER:
+            self._given_dynamic.add(booking.keys, booking.split)
+        return (booking,)
+
     def _split(self, step: MeterStep, energy: Modelled, weights: Weights, topology: Topology, span_ns: int) -> Booking:
         """Return one domain's energy split by the weights of its span."""
         use, held = shares_of(step.domain, weights, topology)
+        given = step.method is Method.HYPERVISOR
+        if step.domain.kind is DomainKind.OTHER:
+            use = self._given_dynamic.take(weights.keys)
         policy = IdlePolicy.NONE if step.domain.kind is DomainKind.GPU else self._policy
         return Booking(
             component=COMPONENT_OF[step.domain.kind],
@@ -163,7 +190,7 @@ class EnergyBook:
             keys=weights.keys,
             split=split_domain(energy.dynamic_uj, energy.idle_uj, use, held, policy),
             held=held.amounts,
-            idle_origin=self.baseline(step.source, step.domain).origin,
+            idle_origin=IdleOrigin.GIVEN if given else self.baseline(step.source, step.domain).origin,
         )
 
     def _released(self, platform: PlatformBook, closed: PlatformClosed, topology: Topology) -> list[Booking]:

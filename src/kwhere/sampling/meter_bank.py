@@ -14,6 +14,7 @@ COMPONENT_OF = {
     DomainKind.CPU: Component.CPU,
     DomainKind.DRAM: Component.DRAM,
     DomainKind.GPU: Component.GPU,
+    DomainKind.OTHER: Component.OTHER,
 }
 
 
@@ -48,8 +49,14 @@ class GapCount:
 class MeterBank:
     """Reads every meter once per step. A bad meter is a reason and a gap; the others go on."""
 
-    def __init__(self, meters: Sequence[Meter], absent: Mapping[str, str], interval_ns: int) -> None:
-        """`meters` come in the order in which they are believed; `absent` is the reason of each source not built."""
+    def __init__(
+        self, meters: Sequence[Meter], absent: Mapping[str, str], interval_ns: int, alone: str | None = None
+    ) -> None:
+        """`meters` come in the order in which they are believed; `absent` is the reason of each source not built.
+
+        `alone` names the one source that may speak for the node, whatever others say: a guest's hypervisor.
+        """
+        self._alone = alone
         self._meters = tuple(meters)
         self._interval_ns = interval_ns
         self._tracks: dict[tuple[str, Domain], DomainTrack] = {}
@@ -146,7 +153,8 @@ class MeterBank:
         by_domain: dict[Domain, list[tuple[str, ZoneReading]]] = {}
         for reading in readings:
             by_domain.setdefault(reading.domain, []).append((reading.zone, zone_reading(reading)))
-        slept = suspended and meter.method is not Method.MODELLED  # a model counts kernel counters, which stood still
+        # a model counts kernel counters, which stood still; a hypervisor counts on its own side, where nothing slept
+        slept = suspended and meter.method not in (Method.MODELLED, Method.HYPERVISOR)
         return [self._advance(meter, domain, zones, now_ns, slept) for domain, zones in by_domain.items()]
 
     def _advance(
@@ -209,6 +217,8 @@ class MeterBank:
             if step.step.fresh:
                 self._proven.add(step.source)
             kind = step.domain.kind
+            if self._alone not in (None, step.source):
+                continue
             if kind is DomainKind.PLATFORM or kind in self._chosen:
                 continue
             cpu_source = self._chosen.get(DomainKind.CPU, step.source)
@@ -226,4 +236,6 @@ def zone_reading(reading: Reading) -> ZoneReading:
         range_uj=reading.range_uj,
         p_max_uw=reading.p_max_uw,
         device_time=reading.device_time,
+        idle_uj=reading.idle_uj,
+        epoch=reading.epoch,
     )

@@ -14,6 +14,7 @@ from kwhere.energy.platform import Modelled, PlatformState
 from kwhere.energy.zone import DomainState, ZoneState
 from kwhere.meters.meter import Domain
 from kwhere.sampling.cpu_book import CpuMark
+from kwhere.sampling.guest_book import GuestCounter
 
 FORMAT = 1
 
@@ -43,6 +44,8 @@ class SavedState:
     platform: tuple[str, PlatformState] | None = None
     """The platform meter in use, by source."""
     baselines: Mapping[Place, BaselineState] = field(default_factory=dict)
+    guests: Mapping[UnitKey, GuestCounter] = field(default_factory=dict)
+    """What this host's guests are told of themselves."""
 
     @property
     def runs(self) -> Mapping[int, str]:
@@ -68,6 +71,10 @@ class SavedState:
                 "platform": None if self.platform is None else [self.platform[0], _write_platform(self.platform[1])],
                 "baselines": [
                     [*_write_place(place), _write_baseline(state)] for place, state in self.baselines.items()
+                ],
+                "guests": [
+                    [[key.manager, key.unit, key.run], counter.epoch, list(counter.energy_uj)]
+                    for key, counter in self.guests.items()
                 ],
             },
             separators=(",", ":"),
@@ -102,6 +109,10 @@ class SavedState:
             domains={_read_place(*place): _read_domain(state) for *place, state in record["domains"]},
             platform=_read_platform(*record["platform"]) if record["platform"] else None,
             baselines={_read_place(*place): _read_baseline(state) for *place, state in record["baselines"]},
+            guests={
+                UnitKey(*map(str, key)): GuestCounter(str(epoch), tuple(map(int, energy_uj)))
+                for key, epoch, energy_uj in record.get("guests", ())
+            },
         )
 
 
@@ -137,7 +148,11 @@ def _read_place(source: str, kind: str, index: str) -> Place:
 
 
 def _write_domain(state: DomainState) -> dict[str, object]:
-    zones = {name: [zone.time_ns, zone.counter_uj, zone.power_uw, zone.remainder] for name, zone in state.zones.items()}
+    zones: dict[str, list[object]] = {}
+    for name, zone in state.zones.items():
+        zones[name] = [zone.time_ns, zone.counter_uj, zone.power_uw, zone.remainder]
+        if zone.idle_uj is not None or zone.epoch is not None:
+            zones[name] += [zone.idle_uj, zone.epoch]
     return {"last_ns": state.last_ns, "zones": zones}
 
 

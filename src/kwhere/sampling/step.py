@@ -18,6 +18,7 @@ from kwhere.sampling.control import ControlSums
 from kwhere.sampling.cpu_book import CpuBook, UnitTimes
 from kwhere.sampling.detail_book import DetailBook
 from kwhere.sampling.energy_book import Booking, EnergyBook
+from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
 from kwhere.sampling.node_cpu import BusyStep, NodeCpu
 from kwhere.sampling.saved import SavedState
@@ -60,6 +61,8 @@ class NodeParts:
     weigher: Weigher
     sink: SlotSink
     board: TotalsBoard
+    guests: GuestBook | None = None
+    """Where virtual machines on this host are told their own energy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ class Sampler:
         self.details = DetailBook(self.accounts)
         self.slots = 0
         """Closed slots since the process began."""
+        self.steps = 0
+        """Whole steps since the process began."""
         self.residual_uj = 0
         self.unbalanced_slots = 0
         self.read_errors = 0
@@ -133,6 +138,9 @@ class Sampler:
         self.cpu_book.restore(state.marks, state.directories, state.container_carries)
         self.details.restore(state.details)
         parts.bank.restore(state.domains)
+        parts.energy.await_spans(domain for source, domain in state.domains if parts.bank.has(source, domain))
+        if parts.guests is not None:
+            parts.guests.restore(state.guests)
         if state.platform is not None:
             parts.energy.restore_platform(state.platform)
         for source in parts.units:
@@ -179,6 +187,7 @@ class Sampler:
             self._read_details(readings, live, now, closely=closely)
             self._end(readings, now)
             self._last = now
+            self.steps += 1
             self._parts.board.moved()
         result = self._close_if_due(now)  # without the lock: no reader waits for the journal's disk
         return StepResult(result.slot, result.journal_error, result.unbalanced_uj, errors)
@@ -208,6 +217,7 @@ class Sampler:
             domains=parts.bank.saved(),
             platform=parts.energy.saved_platform(),
             baselines={place: baseline.saved() for place, baseline in parts.energy.baselines.items()},
+            guests=parts.guests.saved(self.accounts) if parts.guests is not None else {},
         )
 
     def _now(self) -> _Moment:
@@ -365,6 +375,8 @@ class Sampler:
         settle(self.accounts, self.control, slot.monotonic_ns)
         if self._gap:  # totals begin with the process; what was caught up is in the ledger alone
             self._gap = False
+            if self._parts.guests is not None:
+                self._parts.guests.rebase(self.accounts)
             self.accounts.rebase()
             self.control.rebase()
             self._parts.bank.rebase()

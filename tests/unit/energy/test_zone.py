@@ -308,3 +308,50 @@ def test_a_domain_whose_counters_stand_still_is_not_fresh_and_its_span_grows() -
 
     assert one.advance([("a", counted(1, 100))], SECOND) == DomainStep(fresh=False)
     assert one.advance([("a", counted(2, 150))], 2 * SECOND).span_ns == 2 * SECOND
+
+
+def parted(time_s: float, whole_uj: int, idle_uj: int, epoch: str = "a") -> ZoneReading:
+    return ZoneReading(round(time_s * SECOND), counter_uj=whole_uj, idle_uj=idle_uj, epoch=epoch, device_time=True)
+
+
+def test_a_part_is_counted_beside_the_whole() -> None:
+    zone = track()
+    zone.advance(parted(5, 1000, 400))
+
+    assert zone.advance(parted(6, 1500, 450)) == Advance(True, energy_uj=500, span_ns=SECOND, idle_uj=50)
+    assert zone.advance(parted(7, 1500, 450)) == Advance(True, energy_uj=0, span_ns=SECOND, idle_uj=0)
+
+
+@pytest.mark.parametrize(
+    "reading", [parted(6, 1500, 300), parted(6, 1500, 1000), parted(6, 900, 400)], ids=["fell", "outgrew", "whole fell"]
+)
+def test_parts_that_do_not_fit_are_a_reset(reading: ZoneReading) -> None:
+    zone = track()
+    zone.advance(parted(5, 1000, 400))
+
+    assert zone.advance(reading) == Advance(False, span_ns=SECOND, gap=GapCause.RESET)
+    assert zone.saved() == ZoneState(reading.time_ns, reading.counter_uj, idle_uj=reading.idle_uj, epoch="a")
+
+
+def test_another_epoch_is_a_baseline_whatever_its_counters_say() -> None:
+    domain = DomainTrack(p_max_uw=500 * WATT, hold_ns=3 * SECOND)
+    domain.advance([("cpu", parted(5, 1000, 400))], 100 * SECOND)
+    moved = domain.advance([("cpu", parted(900, 5000, 2000, "b"))], 130 * SECOND)
+    later = domain.advance([("cpu", parted(910, 5600, 2100, "b"))], 140 * SECOND)
+
+    assert moved == DomainStep(fresh=False, gaps=(Gap(GapCause.EPOCH, 30 * SECOND, "cpu"),))
+    assert later == DomainStep(fresh=True, energy_uj=600, span_ns=10 * SECOND, idle_uj=100)
+
+
+def test_an_epoch_is_known_again_after_a_restart() -> None:
+    domain = DomainTrack(p_max_uw=500 * WATT, hold_ns=3 * SECOND)
+    domain.advance([("cpu", parted(5, 1000, 400))], 100 * SECOND)
+    state = domain.saved()
+    assert state is not None
+
+    again = DomainTrack(p_max_uw=500 * WATT, hold_ns=3 * SECOND)
+    again.restore(state)
+
+    assert again.advance([("cpu", parted(65, 7000, 500))], 160 * SECOND) == DomainStep(
+        fresh=True, energy_uj=6000, span_ns=60 * SECOND, idle_uj=100
+    )

@@ -385,3 +385,46 @@ def test_stats_count_since_the_start(tmp_path: Path) -> None:
 
     assert (stats.slots_total, stats.slots_held, stats.lost_total, stats.errors_total) == (1, 3, 0, {})
     assert stats.bytes_held > 0
+
+
+def test_another_parent_begins_another_epoch(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    first = journal.epoch
+    assert journal.set_parent("hv1/vm")
+    assert not journal.set_parent("hv1/vm")
+    assert journal.epoch == first  # nothing was written in it yet
+    append(journal, 2)
+
+    assert journal.set_parent("hv2/vm")
+    second = journal.epoch
+    append(journal, 1)
+
+    assert read_all(journal) == [(first, 1), (first, 2), (second, 1)]
+    assert journal.read(None, 10).header.parent == "hv1/vm"
+    assert journal.read(Cursor(second, 0), 10).header.parent == "hv2/vm"
+
+
+def test_an_epoch_without_a_slot_leaves_the_readers_where_they_are(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    append(journal, 2)
+    before = journal.read(None, 10)
+
+    journal.set_parent("hv1/vm")
+
+    assert journal.read(None, 10) == before
+    assert journal.next_seq == 1
+
+
+def test_a_parents_epoch_outlives_the_process(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    journal.set_parent("hv1/vm")
+    append(journal, 1)
+    journal.set_parent("hv2/vm")
+    append(journal, 1)
+    held = read_all(journal)
+    journal.close()
+
+    again = open_journal(tmp_path)
+    append(again, 1)
+
+    assert read_all(again) == [*held, (again.epoch, 1)]

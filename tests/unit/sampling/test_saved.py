@@ -1,6 +1,7 @@
 """The state that is journalled with each slot: there and back, and nothing else."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,9 +14,10 @@ from kwhere.energy.platform import Modelled, PlatformState
 from kwhere.energy.zone import DomainState, ZoneState
 from kwhere.meters.meter import Domain
 from kwhere.sampling.cpu_book import CpuMark
+from kwhere.sampling.guest_book import GuestCounter
 from kwhere.sampling.saved import SavedState
 
-CPU0 = Domain(DomainKind.CPU, "0")
+CPU, CPU0 = Domain(DomainKind.CPU), Domain(DomainKind.CPU, "0")
 KEY = UnitKey("process", 'alice:a "b" \n', "alice@1")
 FULL = SavedState(
     boot_id="b",
@@ -29,10 +31,16 @@ FULL = SavedState(
     container_carries={"/jobs": -3},
     details={KEY: {"io_read_bytes": 5}},
     scans={"CgroupUnits": {"/a": 4711}},
-    domains={("powercap", CPU0): DomainState(5, {"intel-rapl:0": ZoneState(5, 123, None, 0)})},
+    domains={
+        ("powercap", CPU0): DomainState(5, {"intel-rapl:0": ZoneState(5, 123, None, 0)}),
+        ("hypervisor", CPU): DomainState(5, {"cpu": ZoneState(5, 123, None, 0, 100, "epoch-1")}),
+    },
     platform=("psys", PlatformState(-9, {"cpu[0]": 4}, {"cpu[0]": 5}, {"dram[0]": Modelled(1, 2)}, {}, spoiled=True)),
     baselines={("powercap", CPU0): BaselineState((QuietWindow(1, 2),), 3, 4)},
+    guests={UnitKey("libvirt", "u", "u@1"): GuestCounter("epoch-2", (1, 2, 3, 4, 5, 6, 7, 8))},
 )
+SINCE = frozenset({"guests"})
+"""Fields that the first release did not write: a state without them is taken up all the same."""
 
 
 def test_everything_comes_back() -> None:
@@ -78,8 +86,16 @@ def test_a_missing_or_wrong_field_is_a_clear_error(field: str) -> None:
     wrong = {**record, field: {"not": ["what", "was", "saved"]}}
     del record[field]
 
-    with pytest.raises(SourceError, match="saved state"):
-        SavedState.from_json(json.dumps(record))
+    if field not in SINCE:
+        with pytest.raises(SourceError, match="saved state"):
+            SavedState.from_json(json.dumps(record))
     if field != "boot_id":
         with pytest.raises(SourceError, match="saved state"):
             SavedState.from_json(json.dumps(wrong))
+
+
+def test_a_state_from_before_there_were_guests_is_taken_up() -> None:
+    record = json.loads(FULL.to_json())
+    del record["guests"]
+
+    assert SavedState.from_json(json.dumps(record)) == replace(FULL, guests={})
