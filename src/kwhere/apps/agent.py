@@ -108,7 +108,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     identity = identify(config.agent, host)
     stat = StatFile(host)
     cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
-    context = replace(meter_context(host, cpu), settings=config.meters, clock_ns=clock.monotonic_ns)
+    context = replace(meter_context(host, cpu), settings=config.meters, clock_ns=clock.monotonic_ns, node=identity.node)
     meters = build_meters(context)
     paced = _paced(config.agent, host, clock)
     bank = meter_bank(meters, paced)

@@ -66,6 +66,8 @@ def _check_source(status: SourceStatus, meters: Meters, place: Place) -> Check:
         return _closed(name, status, meters, place)
     if status.reason == "absent":
         return _absent(name, status, place)
+    if status.reason == "unconfigured":
+        return missing(name, "not set up", f"{status.detail}.")
     if status.reason == "unsupported":
         return missing(name, "is here and answers nothing", f"{status.detail}. Usual in virtual machines.")
     return failed(name, f"cannot be used: {status.reason}", status.detail)

@@ -93,6 +93,8 @@ class MeterContext:
     busy_ns: Callable[[], Mapping[int, int]]
     """Cumulative busy nanoseconds by CPU, as the step under way has already read them."""
     settings: MeterSettings = field(default_factory=MeterSettings)
+    node: str = ""
+    """Name of this node, for addresses that hold it."""
     clock_ns: Callable[[], int] = time.monotonic_ns
     """The monotonic clock of the steps, for sources that are asked beside them."""
 

@@ -2,8 +2,10 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kwhere.meters.http_json_settings import HttpJsonSettings
 from kwhere.meters.hypervisor_settings import HypervisorSettings
 from kwhere.meters.ipmi_dcmi_settings import IpmiDcmiSettings
+from kwhere.meters.redfish_settings import RedfishSettings
 
 
 class MeterSettings(BaseModel):
@@ -31,6 +33,11 @@ class MeterSettings(BaseModel):
     hypervisor: HypervisorSettings = Field(
         default=HypervisorSettings(), description="Where a virtual machine finds its own energy; it alone counts then."
     )
+
+    http_json: HttpJsonSettings = Field(
+        default=HttpJsonSettings(), description="A PDU or a site's own store of readings, asked by HTTP."
+    )
+    redfish: RedfishSettings = Field(default=RedfishSettings(), description="The BMC, asked by Redfish.")
 
     @property
     def platform_headroom_uw(self) -> int:

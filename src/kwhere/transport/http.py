@@ -78,13 +78,14 @@ class _Remote:
         token: str | None,
         unix_socket: str | None,
         monotonic_ns: Callable[[], int],
+        tls: ssl.SSLContext | None,
     ) -> None:
         secret = token if token is not None else read_token(settings)
         self.base = check_base_url(base_url, bearer=secret is not None)
         self.settings = settings
         self.unix_socket = unix_socket
         self.monotonic_ns = monotonic_ns
-        self.verify = build_tls_context(settings)
+        self.verify = build_tls_context(settings) if tls is None else tls
         self.headers = {"Accept-Encoding": "gzip", "User-Agent": "kwhere"}
         if secret is not None:
             self.headers["Authorization"] = f"Bearer {secret}"
@@ -176,8 +177,10 @@ class HttpClient:
         token: str | None = None,
         unix_socket: str | None = None,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._remote = _Remote(base_url, settings or DEFAULTS, token, unix_socket, monotonic_ns)
+        """`tls` stands in for the trust that the settings describe."""
+        self._remote = _Remote(base_url, settings or DEFAULTS, token, unix_socket, monotonic_ns, tls)
         self._client = httpx.Client(
             transport=httpx.HTTPTransport(
                 verify=self._remote.verify, uds=unix_socket, proxy=self._remote.settings.proxy_url, trust_env=False
@@ -194,6 +197,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         *,
         timeout_seconds: float | None = None,
+        follow_redirects: bool = True,
     ) -> Answer:
         """Return the answer to a GET of `path` below the base address, within `timeout_seconds` if that is less."""
         question: _Question | None = self._remote.question(
@@ -202,7 +206,7 @@ class HttpClient:
         for _ in range(MAX_REDIRECTS + 1):
             assert question is not None
             answer, again = self._ask(question)
-            if again is None:
+            if again is None or not follow_redirects:
                 return answer
             question = again
         raise SourceError(f"{path}: more than {MAX_REDIRECTS} redirects")
@@ -215,9 +219,15 @@ class HttpClient:
         content: bytes | None = None,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
     ) -> Answer:
         """Return the answer to a POST of a form or of bytes; redirects are never followed."""
-        return self._ask(self._remote.question("POST", path, params, headers, form, content))[0]
+        return self._ask(self._remote.question("POST", path, params, headers, form, content, timeout_seconds))[0]
+
+    def delete(self, path: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: float) -> Answer:
+        """Return the answer to a DELETE; redirects are never followed."""
+        question = self._remote.question("DELETE", path, None, headers, timeout_seconds=timeout_seconds)
+        return self._ask(question)[0]
 
     def _ask(self, question: _Question) -> tuple[Answer, _Question | None]:
         began_ns = self._remote.monotonic_ns()

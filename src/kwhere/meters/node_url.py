@@ -1,0 +1,79 @@
+"""Addresses that hold the node's name: `https://{node}-bmc.example`."""
+
+import re
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from kwhere.core.errors import Unavailable
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
+_KNOWN = ("node", "short", "name")
+_SECRET = re.compile(r"(^|[_-])(token|key|apikey|secret|password|passwd|pwd|sig|signature|auth)$", re.IGNORECASE)
+_SPECIMEN = "node-1"
+
+
+def check_template(value: str) -> str:
+    """Return an address with placeholders as it is. Raises ValueError: no address, a user, password or token in it."""
+    for name in _PLACEHOLDER.findall(value):
+        if name not in _KNOWN:
+            raise ValueError(f"expected {{node}}, {{short}} or {{name}}, found {{{name}}}")
+    url = _PLACEHOLDER.sub(_SPECIMEN, value)
+    if "{" in url or "}" in url:
+        raise ValueError("expected every { to be closed by }")
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError("user and password belong in a file, not in an address")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or " " in url:
+        raise ValueError("expected http:// or https:// and a host")
+    for pair in parts.query.split("&"):
+        if _SECRET.search(pair.partition("=")[0]):
+            raise ValueError(f"{pair.partition('=')[0]}: a secret belongs in a file, not in an address")
+    return value
+
+
+class NodeNameRule(BaseModel):
+    """How the name in an address, `{name}`, is made from the node's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pattern: str | None = Field(
+        default=None, description=r"Regular expression that the whole node name must match, e.g. `node(\d+)\..*`."
+    )
+    replacement: str = Field(
+        default=r"\g<0>", description=r"What {name} becomes, with the pattern's groups, e.g. `bmc\1.mgmt`."
+    )
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"expected a regular expression: {error}") from None
+        return value
+
+    def apply(self, node: str) -> str:
+        """Return the name for `node`. Raises Unavailable(`unconfigured`) where the pattern does not fit it."""
+        if self.pattern is None:
+            return node
+        found = re.fullmatch(self.pattern, node)
+        if found is None:
+            raise Unavailable("unconfigured", f"node_name.pattern: does not match the node name {node!r}")
+        try:
+            return found.expand(self.replacement)
+        except (re.error, IndexError) as error:
+            raise Unavailable("unconfigured", f"node_name.replacement: {error}") from None
+
+
+def node_url(template: str, rule: NodeNameRule, node: str) -> str:
+    """Return the address for this node. Raises Unavailable(`unconfigured`) for a name that fits no address.
+
+    `{node}` is the node's name, `{short}` what stands before its first dot, `{name}` what the rule makes of it.
+    """
+    names = {"node": node, "short": node.partition(".")[0], "name": rule.apply(node)}
+    for used in set(_PLACEHOLDER.findall(template)):
+        if not _NAME.fullmatch(names[used]):
+            raise Unavailable("unconfigured", f"{{{used}}}: expected a host name, found {names[used]!r}")
+    return _PLACEHOLDER.sub(lambda found: names[found[1]], template)

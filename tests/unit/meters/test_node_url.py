@@ -1,0 +1,71 @@
+"""Addresses made from the node's name."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from kwhere.core.errors import Unavailable
+from kwhere.meters.node_url import NodeNameRule, check_template, node_url
+
+
+@pytest.mark.parametrize(
+    ("template", "rule", "url"),
+    [
+        ("https://{node}-bmc.example", NodeNameRule(), "https://node7.site.org-bmc.example"),
+        ("https://{short}-bmc.example", NodeNameRule(), "https://node7-bmc.example"),
+        (
+            "https://{name}.mgmt:8443/p",
+            NodeNameRule(pattern=r"node(\d+)\..*", replacement=r"ipmi\1"),
+            "https://ipmi7.mgmt:8443/p",
+        ),
+        ("https://10.0.0.7", NodeNameRule(), "https://10.0.0.7"),
+        ("https://proxy:9812/{node}", NodeNameRule(), "https://proxy:9812/node7.site.org"),
+    ],
+)
+def test_placeholders_are_filled_in(template: str, rule: NodeNameRule, url: str) -> None:
+    assert node_url(check_template(template), rule, "node7.site.org") == url
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("https://{host}", "expected {node}"),
+        ("https://{node", "closed"),
+        ("https://root:calvin@{node}", "in a file"),
+        ("https://{node}/?token=abc", "in a file"),
+        ("https://{node}/?x=1&api_key=abc", "in a file"),
+        ("ftp://{node}", "https://"),
+        ("{node}", "https://"),
+        ("https://", "https://"),
+        ("https://a b", "https://"),
+    ],
+)
+def test_a_wrong_address_is_refused_and_no_secret_told(template: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected) as caught:
+        check_template(template)
+    assert "calvin" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rule", [NodeNameRule(pattern=r"gpu\d+"), NodeNameRule(pattern="(n).*", replacement=r"\3")])
+def test_a_name_that_the_rule_does_not_fit_is_unconfigured(rule: NodeNameRule) -> None:
+    with pytest.raises(Unavailable) as caught:
+        node_url("https://{name}", rule, "node7")
+    assert caught.value.reason == "unconfigured"
+
+
+def test_a_pattern_that_is_none_stops_the_start() -> None:
+    with pytest.raises(ValidationError, match="regular expression"):
+        NodeNameRule(pattern="(")
+
+
+@given(node=st.text(max_size=20))
+def test_no_node_name_leads_to_another_host(node: str) -> None:
+    try:
+        url = node_url("https://{node}.bmc.example/{node}", NodeNameRule(), node)
+    except Unavailable:
+        return
+    assert set(url.removeprefix("https://")) <= set(
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_/"
+    )
+    assert url.count("/") == 3
