@@ -104,6 +104,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
     """Serve until a signal. Raises ConfigError, Unavailable at start."""
     inputs.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     clock = SystemClock()
+    check_pue(settings.site)
     chooser = build_chooser(
         settings.emission_factors,
         clock,
@@ -227,10 +228,11 @@ def build_booker(settings: Settings, engine: Engine) -> PageBooker:
 
 
 def build_passes(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> PassRunner:
-    """Return what keeps the account: factors, then rollups that use them, then upkeep."""
+    """Return what keeps the account: factors and PUE, then rollups that use them, then upkeep."""
     site = settings.site
     passes = (
         FactorPass(engine, site, chooser, clock),
+        FigurePass(engine, site, clock),
         RollupPass(engine, site, clock),
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),

@@ -1,7 +1,7 @@
 """The write path: a page's sums into slots, 5-minute usage, lifetime totals and node figures, in one transaction."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -136,13 +136,18 @@ def _add_node(connection: Connection, booking: Booking, sums: PageSums) -> None:
 
 def touch(connection: Connection, node_id: int, width: str, starts: set[int], cause: str) -> None:
     """Mark hours or days of a node as to be computed anew."""
-    assert cause <= SLOTS  # of two causes the later by the alphabet stays
+    touch_all(connection, width, [(node_id, start_ns, cause) for start_ns in sorted(starts)])
+
+
+def touch_all(connection: Connection, width: str, marks: Sequence[tuple[int, int, str]]) -> None:
+    """Mark hours or days of nodes, each once, as (node, start, cause)."""
+    assert all(cause <= SLOTS for _, _, cause in marks)  # of two causes the later by the alphabet stays
     bulk.upsert(
         connection,
         schema.touched,
         ("width", "node_id", "start_ns"),
         {"version": Merge.COUNT_UP, "cause": Merge.LARGER},
-        [(width, node_id, start_ns, 1, cause) for start_ns in sorted(starts)],
+        [(width, node_id, start_ns, 1, cause) for node_id, start_ns, cause in marks],
     )
 
 

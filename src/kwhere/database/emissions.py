@@ -4,6 +4,8 @@ grams = sum over 5-minute buckets of energy x PUE(t) x factor(t) / 3.6e6 (J and 
 hour's energy x the mean of PUE x factor over the hour.
 """
 
+from collections.abc import Mapping, Sequence
+
 from sqlalchemy import Connection, select
 
 from kwhere.core.quantities import JOULES_PER_KWH
@@ -28,25 +30,24 @@ MICROJOULES_PER_KWH = JOULES_PER_KWH * 1e6
 
 
 def gram_worths(
-    connection: Connection, site: SiteSettings, node_id: int, start_ns: int, pue: Steps[float]
-) -> list[Worth]:
-    """Return grams per microjoule in the hour from `start_ns`, by every source of the node's zone."""
-    zone = _zone(connection, site, node_id)
-    if zone is None:
-        return []
-    found = factors_in_force(connection, zone, start_ns, HOUR_NS)
-    return [_worth(source_id, factors, pue) for source_id, factors in found.items()]
+    connection: Connection, site: SiteSettings, node_ids: Sequence[int], start_ns: int, pue: Steps[float]
+) -> dict[int, list[Worth]]:
+    """Return by node the grams per microjoule in the hour from `start_ns`, by every source of its zone."""
+    zones = zones_by_cluster(connection, site)
+    nodes = schema.nodes.c
+    rows = connection.execute(select(nodes.id, nodes.cluster_id).where(nodes.id.in_(node_ids)))
+    zone_of = {node_id: zones.get(cluster_id) for node_id, cluster_id in rows}
+    by_zone: dict[str | None, list[Worth]] = {None: []}
+    for zone in set(zone_of.values()):
+        if zone is not None:
+            found = factors_in_force(connection, zone, start_ns, HOUR_NS)
+            by_zone[zone] = [_worth(source_id, factors, pue) for source_id, factors in found.items()]
+    return {node_id: by_zone[zone] for node_id, zone in zone_of.items()}
 
 
-def _worth(source_id: int, factors: dict[int, BucketFactor], pue: Steps[float]) -> Worth:
-    per_uj = {
-        begin: factor.grams_per_kwh * (pue.at(begin) or 1.0) / MICROJOULES_PER_KWH for begin, factor in factors.items()
-    }
+def _worth(source_id: int, factors: Mapping[int, BucketFactor], pue: Steps[float]) -> Worth:
+    per_uj = tuple(
+        (begin, factor.grams_per_kwh * (pue.at(begin) or 1.0) / MICROJOULES_PER_KWH)
+        for begin, factor in sorted(factors.items())
+    )
     return Worth(source_id, per_uj, worst((factor.quality for factor in factors.values()), QUALITIES))
-
-
-def _zone(connection: Connection, site: SiteSettings, node_id: int) -> str | None:
-    cluster_id: int = connection.execute(
-        select(schema.nodes.c.cluster_id).where(schema.nodes.c.id == node_id)
-    ).scalar_one()
-    return zones_by_cluster(connection, site).get(cluster_id)

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Engine,
     Table,
+    bindparam,
     delete,
     func,
     literal,
@@ -17,8 +20,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kwhere.database import schema
-from kwhere.database.booking import SLOTS, touch
-from kwhere.database.derived import Book, Hour, derive, derive_day
+from kwhere.database.booking import SLOTS, touch_all
+from kwhere.database.derived import Book, Hours, NodeHour, derive, derive_day
 from kwhere.database.emissions import EMISSIONS, gram_worths
 from kwhere.database.engine import POSTGRESQL, writing
 from kwhere.database.flags import ALL_BITS
@@ -46,27 +49,29 @@ class Touched:
 
 
 def roll_hours(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BATCH) -> int:
-    """Compute up to `limit` touched hours, oldest first, each in a transaction of its own; return how many."""
+    """Compute up to `limit` touched hours, oldest first, those of one time in one transaction; return how many."""
     grid = Grid(site.tz)
     marks = _marks(engine, "hour", limit)
     terms = _terms(engine, site)
-    for mark in marks:
+    for start_ns, group in groupby(marks, lambda mark: mark.start_ns):
+        its = list(group)
         with writing(engine).begin() as connection:
-            _roll_hour(connection, site, terms, mark, now_ns)
-            touch(connection, mark.node_id, "day", {grid.day_start(mark.start_ns)}, mark.cause)
-            _clear(connection, "hour", mark)
+            _roll_hour(connection, site, terms, its, now_ns)
+            touch_all(connection, "day", [(mark.node_id, grid.day_start(start_ns), mark.cause) for mark in its])
+            _clear(connection, "hour", its)
     return len(marks)
 
 
 def roll_days(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BATCH) -> int:
-    """Compute up to `limit` touched days, oldest first, each in a transaction of its own; return how many."""
+    """Compute up to `limit` touched days, oldest first, those of one date in one transaction; return how many."""
     grid = Grid(site.tz)
     marks = _marks(engine, "day", limit)
     books = (EMISSIONS, FIGURES) if _terms(engine, site).has_figures else (EMISSIONS,)
-    for mark in marks:
+    for start_ns, group in groupby(marks, lambda mark: mark.start_ns):
+        its = list(group)
         with writing(engine).begin() as connection:
-            _roll_day(connection, grid, books, mark, now_ns)
-            _clear(connection, "day", mark)
+            _roll_day(connection, books, its, (start_ns, grid.day_end(start_ns)), now_ns)
+            _clear(connection, "day", its)
     return len(marks)
 
 
@@ -81,15 +86,16 @@ def _marks(engine: Engine, width: str, limit: int) -> list[Touched]:
         return [Touched(*row) for row in connection.execute(query)]
 
 
-def _clear(connection: Connection, width: str, mark: Touched) -> None:
-    """Clear a mark unless it was touched again: what came since may not have been seen."""
+def _clear(connection: Connection, width: str, marks: Sequence[Touched]) -> None:
+    """Clear marks unless they were touched again: what came since may not have been seen."""
     connection.execute(
         delete(schema.touched).where(
             _touched.width == width,
-            _touched.node_id == mark.node_id,
-            _touched.start_ns == mark.start_ns,
-            _touched.version == mark.version,
-        )
+            _touched.node_id == bindparam("its_node"),
+            _touched.start_ns == bindparam("its_start"),
+            _touched.version == bindparam("its_version"),
+        ),
+        [{"its_node": mark.node_id, "its_start": mark.start_ns, "its_version": mark.version} for mark in marks],
     )
 
 
@@ -110,56 +116,71 @@ def _terms(engine: Engine, site: SiteSettings) -> _Terms:
         return _Terms(pue_in_force(connection, site), terms, terms.has_any or kinds is not None)
 
 
-def _roll_hour(connection: Connection, site: SiteSettings, terms: _Terms, mark: Touched, now_ns: int) -> None:
-    start_ns, end_ns = mark.start_ns, mark.start_ns + HOUR_NS
+def _roll_hour(
+    connection: Connection, site: SiteSettings, terms: _Terms, marks: Sequence[Touched], now_ns: int
+) -> None:
+    """Compute one hour of several nodes."""
+    start_ns = marks[0].start_ns
     has_buckets = start_ns >= buckets_from(connection)
-    if has_buckets and mark.cause == SLOTS:
-        _replace_usage(connection, schema.usage_hour, schema.usage_5m, mark, end_ns)
-        _replace_node(connection, schema.node_hour, schema.node_5m, mark, end_ns)
-    hour = Hour(mark.node_id, start_ns, mark.cause)
-    grams = gram_worths(connection, site, mark.node_id, start_ns, terms.pue)
-    derive(connection, EMISSIONS, hour, grams, has_buckets=has_buckets, now_ns=now_ns)
+    changed = [mark.node_id for mark in marks if mark.cause == SLOTS]
+    if has_buckets and changed:
+        span_ns = (start_ns, start_ns + HOUR_NS)
+        _replace_usage(connection, schema.usage_hour, schema.usage_5m, changed, span_ns)
+        _replace_node(connection, schema.node_hour, schema.node_5m, changed, span_ns)
+    grams = gram_worths(connection, site, [mark.node_id for mark in marks], start_ns, terms.pue)
+    hours = Hours(start_ns, [NodeHour(m.node_id, m.cause, grams[m.node_id]) for m in marks], has_buckets)
+    derive(connection, EMISSIONS, hours, now_ns)
     if terms.has_figures:
-        figures = figure_worths(connection, site, terms.site, start_ns, terms.pue)
-        derive(connection, FIGURES, hour, figures, has_buckets=has_buckets, now_ns=now_ns)
+        worths = figure_worths(connection, site, terms.site, start_ns, terms.pue)
+        hours = Hours(start_ns, [NodeHour(mark.node_id, mark.cause, worths) for mark in marks], has_buckets)
+        derive(connection, FIGURES, hours, now_ns)
 
 
-def _roll_day(connection: Connection, grid: Grid, books: Sequence[Book], mark: Touched, now_ns: int) -> None:
-    end_ns = grid.day_end(mark.start_ns)
-    if mark.start_ns < hours_from(connection):
+def _roll_day(
+    connection: Connection, books: Sequence[Book], marks: Sequence[Touched], span_ns: tuple[int, int], now_ns: int
+) -> None:
+    """Compute one day of several nodes."""
+    if span_ns[0] < hours_from(connection):
         return
-    if mark.cause == SLOTS:
-        _replace_usage(connection, schema.usage_day, schema.usage_hour, mark, end_ns)
-        _replace_node(connection, schema.node_day, schema.node_hour, mark, end_ns)
+    changed = [mark.node_id for mark in marks if mark.cause == SLOTS]
+    if changed:
+        _replace_usage(connection, schema.usage_day, schema.usage_hour, changed, span_ns)
+        _replace_node(connection, schema.node_day, schema.node_hour, changed, span_ns)
     for book in books:
-        derive_day(connection, book, mark.node_id, (mark.start_ns, end_ns), now_ns)
+        derive_day(connection, book, [mark.node_id for mark in marks], span_ns, now_ns)
 
 
-def _replace_usage(connection: Connection, target: Table, source: Table, mark: Touched, end_ns: int) -> None:
+def _replace_usage(
+    connection: Connection, target: Table, source: Table, node_ids: Sequence[int], span_ns: tuple[int, int]
+) -> None:
     figures = source.c
+    start_ns, end_ns = span_ns
     columns = ("unit_run_id", "start_ns", "node_id", "flags", *SUM_COLUMNS, PEAK_COLUMN)
     query = (
         select(
             figures.unit_run_id,
-            literal(mark.start_ns),
-            literal(mark.node_id),
+            literal(start_ns, BigInteger),
+            figures.node_id,
             _any_bits(figures.flags),
             *(func.sum(figures[name]) for name in SUM_COLUMNS),
             func.max(figures[PEAK_COLUMN]),
         )
-        .where(figures.node_id == mark.node_id, figures.start_ns >= mark.start_ns, figures.start_ns < end_ns)
-        .group_by(figures.unit_run_id)
+        .where(figures.node_id.in_(node_ids), figures.start_ns >= start_ns, figures.start_ns < end_ns)
+        .group_by(figures.unit_run_id, figures.node_id)
     )
     _replace(connection, target, ("unit_run_id", "start_ns"), columns, query)
 
 
-def _replace_node(connection: Connection, target: Table, source: Table, mark: Touched, end_ns: int) -> None:
+def _replace_node(
+    connection: Connection, target: Table, source: Table, node_ids: Sequence[int], span_ns: tuple[int, int]
+) -> None:
     figures = source.c
+    start_ns, end_ns = span_ns
     names = ("accounted_ns", "measured_uj", *BALANCE_COLUMNS)
     query = (
-        select(literal(mark.node_id), literal(mark.start_ns), *(func.sum(figures[name]) for name in names))
-        .where(figures.node_id == mark.node_id, figures.start_ns >= mark.start_ns, figures.start_ns < end_ns)
-        .having(func.count() > 0)
+        select(figures.node_id, literal(start_ns, BigInteger), *(func.sum(figures[name]) for name in names))
+        .where(figures.node_id.in_(node_ids), figures.start_ns >= start_ns, figures.start_ns < end_ns)
+        .group_by(figures.node_id)
     )
     _replace(connection, target, ("node_id", "start_ns"), ("node_id", "start_ns", *names), query)
 

@@ -62,18 +62,19 @@ def figure_worths(
 ) -> list[Worth]:
     """Return what a microjoule costs and takes in the hour from `start_ns`; what is off, or not yet on, is left out."""
     buckets = range(start_ns, start_ns + HOUR_NS, BUCKET_NS)
-    prices, litres = {}, {}
+    prices: list[tuple[int, float]] = []
+    litres: list[tuple[int, float]] = []
     for begin in buckets:
         ratio = pue.at(begin) or 1.0
         tariff, water = terms.tariffs.at(begin), terms.water.at(begin)
         if tariff is not None:
             price = tariff.price_at(from_ns(begin).astimezone(site.tz))
-            prices[begin] = price * ratio / MICROJOULES_PER_KWH
+            prices.append((begin, price * ratio / MICROJOULES_PER_KWH))
         if water is not None:
-            litres[begin] = litres_per_kwh(water, ratio) / MICROJOULES_PER_KWH
+            litres.append((begin, litres_per_kwh(water, ratio) / MICROJOULES_PER_KWH))
     found = ((FigureKind.COST, terms.currency, prices), (FigureKind.WATER, LITRES, litres))
     return [
-        Worth(_kind_id(connection, kind, measure), per_uj, WHOLE if len(per_uj) == len(buckets) else PARTIAL)
+        Worth(_kind_id(connection, kind, measure), tuple(per_uj), WHOLE if len(per_uj) == len(buckets) else PARTIAL)
         for kind, measure, per_uj in found
         if per_uj
     ]
