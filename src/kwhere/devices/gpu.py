@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from kwhere.devices.gpu_fields import Absence, GpuField
 
@@ -176,6 +177,24 @@ class GpuSnapshot:
     def device(self, uuid: str) -> DeviceState | None:
         """Return one device."""
         return next((state for state in self.devices if state.device.uuid == uuid), None)
+
+
+class GpuSource(Protocol):
+    """Where one vendor's GPUs are seen."""
+
+    @property
+    def vendor(self) -> Vendor:
+        """Whose they are."""
+        ...
+
+    @property
+    def interval_seconds(self) -> float:
+        """How often they are read."""
+        ...
+
+    def snapshot(self) -> GpuSnapshot:
+        """Return all GPUs as they stand; never waits, any thread."""
+        ...
 
 
 def pci_address(text: str) -> str:

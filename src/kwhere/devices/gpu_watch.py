@@ -54,6 +54,11 @@ class GpuWatch:
         self._thread: Thread | None = None
         self._session: _Session | None = None
 
+    @property
+    def interval_seconds(self) -> float:
+        """Return how often the GPUs are read."""
+        return self._settings.interval_seconds
+
     def start(self) -> None:
         """Begin to ask, on a thread of its own. Repeated calls do nothing."""
         if self._thread is None and not self._stop.is_set():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.devices.gpu import GpuSource
 from kwhere.kernel.hostfs import HostFS
 from kwhere.meters.settings import MeterSettings
 
@@ -44,6 +45,8 @@ class Reading:
     """Largest plausible power of this zone; None: the domain's (`Meter.p_max_uw`)."""
     device_time: bool = False
     """Whether `time_ns` is the device's own: then only a newer one is fresh."""
+    method: Method | None = None
+    """How this domain's energy is known, where not as the meter's other domains': an old GPU beside new ones."""
     idle_uj: int | None = None
     """The idle part of `counter_uj`, as cumulative, where the source has split already: no baseline is learned."""
     epoch: str | None = None
@@ -97,6 +100,8 @@ class MeterContext:
     """Name of this node, for addresses that hold it."""
     clock_ns: Callable[[], int] = time.monotonic_ns
     """The monotonic clock of the steps, for sources that are asked beside them."""
+    gpus: Sequence[GpuSource] = ()
+    """GPUs of each vendor that this node has; they are read beside the steps."""
 
 
 @dataclass(frozen=True, slots=True)

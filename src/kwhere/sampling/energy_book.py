@@ -81,7 +81,7 @@ class EnergyBook:
         """Return what this step's fresh readings make known, split."""
         for span in self._spans.values():
             span.add(weights)
-        chosen = [step for step in steps if self._bank.chosen(step.domain.kind) == step.source]
+        chosen = [step for step in steps if self._bank.speaks(step.source, step.domain.kind)]
         platform = self._platform = self._platform or self._first_platform(steps)
         if platform is None:
             return [booking for step in chosen for booking in self._component(step, weights, topology, utc_ns)]

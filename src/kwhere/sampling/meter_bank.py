@@ -1,11 +1,12 @@
 """All meters of a node: read each step, unwrapped, with the choice of source that sticks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.zone import DomainState, DomainStep, DomainTrack, ZoneReading
+from kwhere.meters.gpu_energy import GPU_LIBRARIES
 from kwhere.meters.meter import PLATFORM, Domain, Meter, Reading
 
 HOLD_INTERVALS = 3
@@ -88,6 +89,12 @@ class MeterBank:
         """Return the source that speaks for a kind of domain; it is chosen once and kept."""
         return self._chosen.get(kind)
 
+    def speaks(self, source: str, kind: DomainKind) -> bool:
+        """Return whether a source speaks for its domains of a kind: the vendors' GPU libraries do so together."""
+        chosen = self._chosen.get(kind)
+        together = kind is DomainKind.GPU and chosen in GPU_LIBRARIES and source in GPU_LIBRARIES
+        return source == chosen or together
+
     def is_pending(self, source: str) -> bool:
         """Return whether a source has neither answered nor failed yet: a BMC that is being asked for the first time."""
         return source not in self._answered and any(meter.source == source for meter in self._meters)
@@ -151,11 +158,16 @@ class MeterBank:
         self._answered.add(meter.source)
         self.health[meter.source] = SourceHealth(True)
         by_domain: dict[Domain, list[tuple[str, ZoneReading]]] = {}
+        methods: dict[Domain, Method] = {}
         for reading in readings:
             by_domain.setdefault(reading.domain, []).append((reading.zone, zone_reading(reading)))
+            methods[reading.domain] = reading.method or meter.method
         # a model counts kernel counters, which stood still; a hypervisor counts on its own side, where nothing slept
         slept = suspended and meter.method not in (Method.MODELLED, Method.HYPERVISOR)
-        return [self._advance(meter, domain, zones, now_ns, slept) for domain, zones in by_domain.items()]
+        return [
+            replace(self._advance(meter, domain, zones, now_ns, slept), method=methods[domain])
+            for domain, zones in by_domain.items()
+        ]
 
     def _advance(
         self, meter: Meter, domain: Domain, zones: Sequence[tuple[str, ZoneReading]], now_ns: int, suspended: bool

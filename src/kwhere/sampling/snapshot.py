@@ -59,7 +59,7 @@ def idle_in_force(sampler: Sampler) -> tuple[IdleBaselineNow, ...]:
     for (source, domain), baseline in sampler.parts.energy.baselines.items():
         if domain == PLATFORM and platform is not None and platform.source == source:
             found.append(IdleBaselineNow(Component.OTHER, "", baseline.idle_uw, baseline.origin))
-        elif bank.chosen(domain.kind) == source:
+        elif bank.speaks(source, domain.kind):
             found.append(IdleBaselineNow(COMPONENT_OF[domain.kind], domain.index, baseline.idle_uw, baseline.origin))
     return tuple(found)
 

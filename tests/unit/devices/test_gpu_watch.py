@@ -13,7 +13,6 @@ from tests.fake_nvml.scenario import Scenario, handles_held
 from kwhere.devices.gpu import DeviceState, GpuDevice, Vendor
 from kwhere.devices.gpu_fields import GpuField
 
-
 pytestmark = pytest.mark.service("cc")
 
 

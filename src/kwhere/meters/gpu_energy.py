@@ -1,0 +1,153 @@
+"""Energy of every GPU of one vendor: its counter, else its power over time. Built into `nvml`, `amdsmi` and others."""
+
+from collections.abc import Sequence
+
+from kwhere.core.errors import NoData, Unavailable
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.devices.gpu import DeviceState, GpuSnapshot, GpuSource, Readings
+from kwhere.devices.gpu_fields import Absence, GpuField
+from kwhere.energy.limits import p_max_gpu_uw
+from kwhere.meters.meter import Domain, Reading
+
+STUCK_AFTER_NS = 10 * NANOSECONDS_PER_SECOND
+STUCK_POWER_UW = 5_000_000
+"""A GPU that draws this much moves its counter many times within STUCK_AFTER_NS."""
+UNKNOWN_LIMIT_UW = 1_000_000_000
+"""Taken for the limit of a GPU that does not tell it: no board of today has a larger one."""
+_POWERS = (GpuField.POWER_UW, GpuField.POWER_AVERAGE_UW, GpuField.POWER_INSTANT_UW)
+GPU_LIBRARIES = frozenset({"nvml", "amdsmi", "intel_gpu"})
+"""Sources that each measure their own vendor's GPUs: what one says is never also in another."""
+_NOT_SEEN = Domain(DomainKind.GPU)
+"""Stands for GPUs that nobody has seen yet, until the library has answered."""
+_MOST_GPUS = 16
+_LASTING = (Absence.UNSUPPORTED, Absence.OLD_DRIVER)
+
+
+class GpuMeter:
+    """A `Meter` over a vendor's GPUs: domains `gpu[UUID]`, also of divided GPUs; instances have no energy of their own.
+
+    A GPU that is lost gives no reading; what its counter still holds comes with the first one after.
+    """
+
+    method = Method.COUNTER
+    covers: frozenset[Component] = frozenset()
+    needs_proof = False
+
+    def __init__(self, source: str, gpus: GpuSource) -> None:
+        self.source = source
+        self.refresh_seconds = gpus.interval_seconds
+        self.domains: tuple[Domain, ...] = (_NOT_SEEN,)
+        self._gpus = gpus
+        self._lines: dict[str, GpuLine] = {}
+        self._see(gpus.snapshot())
+
+    def read(self, now_ns: int) -> Sequence[Reading]:
+        """Return one reading per GPU that is up. Raises NoData before the library answered, Unavailable."""
+        found = self._gpus.snapshot()
+        if not found.answered:
+            raise NoData(f"{self.source}: not answered yet")
+        self._see(found)
+        if not found.library.up:
+            raise Unavailable(found.library.reason, f"{self.source}: {found.library.message or found.library.reason}")
+        readings = [
+            reading for state in found.devices if state.up for reading in self._lines[state.device.uuid].take(state)
+        ]
+        if not readings and not any(state.up for state in found.devices):
+            reason = next((state.reason for state in found.devices if state.reason), "absent")
+            raise Unavailable(reason, f"{self.source}: no GPU answers")
+        return readings
+
+    def p_max_uw(self, domain: Domain) -> int:
+        """Return the largest plausible power of a GPU: 1.5 times its enforced limit."""
+        if domain == _NOT_SEEN:
+            return _MOST_GPUS * p_max_gpu_uw(UNKNOWN_LIMIT_UW)
+        line = self._lines.get(domain.index)
+        return p_max_gpu_uw(UNKNOWN_LIMIT_UW) if line is None else line.p_max_uw
+
+    def close(self) -> None:
+        """Nothing is held here: the watch has the handles."""
+
+    def _see(self, found: GpuSnapshot) -> None:
+        for state in found.devices:
+            self._lines.setdefault(state.device.uuid, GpuLine(state.device.uuid))
+        if found.answered:
+            self.domains = tuple(Domain(DomainKind.GPU, uuid) for uuid in self._lines)
+
+
+class GpuLine:
+    """One GPU's energy: by its counter for as long as that moves, by power over time where it does not."""
+
+    def __init__(self, uuid: str) -> None:
+        self._domain = Domain(DomainKind.GPU, uuid)
+        self._limits_uw: tuple[int, ...] = ()
+        self._counter_uj: int | None = None
+        self._since: list[Reading] = []
+        """Power since the counter last moved: what is booked if it turns out to be stuck."""
+        self._integrates = False
+
+    @property
+    def p_max_uw(self) -> int:
+        """Return the largest plausible power by the limit in force and the one before it."""
+        return p_max_gpu_uw(max(self._limits_uw, default=UNKNOWN_LIMIT_UW))
+
+    def take(self, state: DeviceState) -> list[Reading]:
+        """Return what a GPU's readings add; several where its counter turns out to be stuck."""
+        readings = state.readings
+        if readings is None or not readings.time_ns:
+            return []
+        self._learn_limit(readings)
+        counter_uj, power = readings.integer(GpuField.ENERGY_UJ), self._power(readings)
+        if counter_uj is None and not self._integrates:
+            if self._counter_uj is not None and readings.missing.get(GpuField.ENERGY_UJ) not in _LASTING:
+                return []  # a passing failure: the counter goes on
+            self._integrates = True
+        if self._integrates or counter_uj is None:
+            return [] if power is None else [power]
+        return self._count(counter_uj, power, readings.time_ns)
+
+    def _count(self, counter_uj: int, power: Reading | None, time_ns: int) -> list[Reading]:
+        moved, self._counter_uj = counter_uj != self._counter_uj, counter_uj
+        if moved:
+            self._since.clear()
+        if power is not None and (not self._since or power.time_ns > self._since[-1].time_ns):
+            self._since.append(power)
+        if not moved and self._is_stuck():
+            self._integrates = True
+            backlog, self._since = self._since, []
+            return backlog
+        return [
+            Reading(
+                self._domain, f"{self._domain.index}/energy", time_ns, counter_uj=counter_uj, p_max_uw=self.p_max_uw
+            )
+        ]
+
+    def _is_stuck(self) -> bool:
+        if len(self._since) < 2 or self._since[-1].time_ns - self._since[0].time_ns < STUCK_AFTER_NS:
+            return False
+        powers_uw = [reading.power_uw or 0 for reading in self._since]
+        if sum(powers_uw) >= STUCK_POWER_UW * len(powers_uw):
+            return True
+        del self._since[0]
+        return False
+
+    def _power(self, readings: Readings) -> Reading | None:
+        """Return the first power that the board tells: some have a mean only, some a momentary one only."""
+        for name in _POWERS:
+            power_uw = readings.integer(name)
+            if power_uw is not None:
+                return Reading(
+                    self._domain,
+                    f"{self._domain.index}/power",
+                    readings.time_ns,
+                    power_uw=power_uw,
+                    p_max_uw=self.p_max_uw,
+                    device_time=True,
+                    method=Method.INTEGRATED,
+                )
+        return None
+
+    def _learn_limit(self, readings: Readings) -> None:
+        limit_uw = readings.integer(GpuField.POWER_LIMIT_ENFORCED_UW) or readings.integer(GpuField.POWER_LIMIT_MAX_UW)
+        if limit_uw and self._limits_uw[-1:] != (limit_uw,):
+            self._limits_uw = (*self._limits_uw[-1:], limit_uw)
