@@ -3,6 +3,7 @@
     {"get": "hello"}                                  → {"ok": true, "version", "node", "interval_seconds", …}
     {"get": "top"}                                    → {"ok": true, "units": […], "system", "unallocated", "node", …}
     {"get": "unit", "manager": "run", "unit": "…"}    → {"ok": true, "runs": […]}
+    {"get": "meters"}                                 → {"ok": true, "sources": {name: {"up", "reason"}}, "methods"}
     {"get": "step"}                                   → {"ok": true, "done": …} once a step out of turn is done
 
 What cannot be answered is `{"ok": false, "error": "…"}`. The kernel says who asks (SO_PEERCRED, unix(7)): a caller sees
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import structlog
 
-from kwhere.agent.local_view import Viewer, top_view, units_of
+from kwhere.agent.local_view import Viewer, meters_view, top_view, units_of
 from kwhere.core.clock import Clock
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.sampling.totals import Totals
@@ -164,12 +165,17 @@ class LocalAnswers:
             case {"get": "top"}:
                 totals = self._seen(viewer)
                 return {"ok": True, **top_view(totals, viewer)} if totals else _refusal("no step was done yet")
+            case {"get": "meters"}:
+                totals = self._seen(viewer)
+                return {"ok": True, **meters_view(totals)} if totals else _refusal("no step was done yet")
             case {"get": "unit", "manager": str(manager), "unit": str(unit)}:
                 totals = self._seen(viewer)
                 return {"ok": True, "runs": units_of(totals, viewer, manager, unit) if totals else []}
             case {"get": "step"}:
                 return {"ok": True, "done": self._step_now is not None and self._step_now()}
-        return _refusal('expected {"get": "hello"}, "top", "step" or {"get": "unit", "manager": …, "unit": …}')
+        return _refusal(
+            'expected {"get": "hello"}, "top", "meters", "step" or {"get": "unit", "manager": …, "unit": …}'
+        )
 
     def _hello(self, viewer: Viewer) -> dict[str, object]:
         return {

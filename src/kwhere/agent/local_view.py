@@ -29,12 +29,15 @@ def top_view(totals: Totals, viewer: Viewer) -> dict[str, object]:
         "system": _row(totals.system_uj) if viewer.sees_all else None,
         "unallocated": _row(totals.unallocated_uj) if viewer.sees_all else None,
         "node": {str(c): energy_uj for c, energy_uj in totals.node_uj.items()} if viewer.sees_all else None,
-        "methods": {
-            str(component): {"method": str(method), "source": source}
-            for component, (method, source) in totals.methods.items()
-        },
+        "methods": _methods(totals),
         "sees_all": viewer.sees_all,
     }
+
+
+def meters_view(totals: Totals) -> dict[str, object]:
+    """Return whether each energy source is read and why not, and who speaks for which component: no energy, to all."""
+    sources = {name: {"up": source.up, "reason": source.reason} for name, source in totals.sources.items()}
+    return {"sources": sources, "methods": _methods(totals)}
 
 
 def units_of(totals: Totals, viewer: Viewer, manager: str, unit: str) -> list[dict[str, object]]:
@@ -67,6 +70,13 @@ def unit_view(unit: UnitTotals) -> dict[str, object]:
         "io_write_bytes": detail.io_write_bytes if detail else None,
         "processes": detail.processes if detail else None,
         "threads": detail.threads if detail else None,
+    }
+
+
+def _methods(totals: Totals) -> dict[str, dict[str, str]]:
+    return {
+        str(component): {"method": str(method), "source": source}
+        for component, (method, source) in totals.methods.items()
     }
 
 

@@ -1,21 +1,28 @@
-"""`kwhere nodes`: what reports; what no longer exists is retired, what was stopped is taken in again."""
+"""`kwhere nodes`: what reports, whether its meters agree; the gone are retired, the stopped are taken in again."""
 
 import getpass
 import json
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import click
 
 from kwhere.cli.client import Api, server_options
 from kwhere.cli.database import database_options, open_named
 from kwhere.cli.table import Column, output_width, render
-from kwhere.reports.figures import NO_DATA, POWER, choose_scale, share
+from kwhere.reports.figures import NO_DATA, POWER, choose_scale, share, significant
+
+SENTENCE_WIDTH = 100
+"""Beyond this a line is no longer read well."""
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def nodes(context: click.Context) -> None:
-    """List nodes; retire one; take a stopped journal in again."""
+    """List nodes; hold one's meters against each other; retire one; take a stopped journal in again."""
     if context.invoked_subcommand is None:
         context.invoke(list_nodes)
 
@@ -44,12 +51,51 @@ def list_nodes(
         Column("STATE"),
         Column(power.unit, is_number=True),
         Column("COMPLETE", is_number=True),
+        Column("METERS"),
     ]
     rows = [
-        (i["cluster"], i["node"], i["state"] or NO_DATA, power.text(i["power_watts"]), share(i["completeness"]))
+        (
+            *(i["cluster"], i["node"], i["state"] or NO_DATA, power.text(i["power_watts"]), share(i["completeness"])),
+            _agreement(i.get("meters_agreement")),
+        )
         for i in items
     ]
     click.echo("\n".join(render(columns, rows, output_width())))
+
+
+@nodes.command()
+@click.argument("node")
+@click.option("-M", "--cluster", help="Where several clusters have a node of that name")
+@click.option("--from", "start", metavar="TIME", help="Start: ISO 8601, Unix seconds, or a length back  [-1h]")
+@click.option("--to", "end", metavar="TIME", help="End, exclusive; like --from  [now]")
+@click.option("--json", "style", flag_value="json", help="One JSON object")
+@server_options
+def meters(
+    node: str,
+    cluster: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    style: str | None = None,
+    server: str | None = None,
+    token_file: Path | None = None,
+    state_dir: Path | None = None,
+) -> int:
+    """Hold the meters of NODE against each other; exit code 1 if they disagree by more than a tenth."""
+    asked = {"cluster": cluster, "from": start, "to": end}
+    found = Api(server, token_file, state_dir).get(f"/nodes/{quote(node, safe='')}/reconciliation", asked)
+    agreement = found["agreement"]
+    if style == "json":
+        click.echo(json.dumps({"schema_version": 1, **found}, indent=1))
+        return 1 if agreement["disagrees"] else 0
+    power = choose_scale([meter["power_watts"] for meter in found["meters"]], POWER)
+    columns = [Column("SOURCE"), Column("MEASURES"), Column(power.unit, is_number=True), Column("COMPARED")]
+    rows = [(m["source"], m["domain"], power.text(m["power_watts"]), _compared(m)) for m in found["meters"]]
+    width = min(output_width(), SENTENCE_WIDTH)
+    lines = [*textwrap.wrap(agreement["sentence"], width), *(["", *render(columns, rows, width)] if rows else [])]
+    for cause in agreement["causes"]:
+        lines += textwrap.wrap(f"It may be: {cause}.", width, subsequent_indent="  ")
+    click.echo("\n".join(lines))
+    return 1 if agreement["disagrees"] else 0
 
 
 @nodes.command()
@@ -79,6 +125,19 @@ def resume(cluster: str, node: str, config_file: Path | None, state_dir: Path | 
         count = held.resume(engine, cluster, node, SystemClock().utc_ns(), by=_caller())
     click.echo(f"{cluster}/{node}: {count} stopped journals are taken in again")
     return 0 if count else 1
+
+
+def _agreement(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return NO_DATA
+    return f"{found['short']} !" if found["disagrees"] else str(found["short"])
+
+
+def _compared(meter: Mapping[str, Any]) -> str:
+    ratio = meter["difference_ratio"]
+    if ratio is None:
+        return str(meter["role"])
+    return f"{significant(100 * abs(ratio), 2)} % {'above' if ratio > 0 else 'below'} {meter['reference']}"
 
 
 def _caller() -> str:

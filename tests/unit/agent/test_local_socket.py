@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kwhere.agent.local_view import Viewer
 from kwhere.core.terms import Component, Method, Part
 from kwhere.core.unit import Allocation, UnitInfo, UnitKey
 from kwhere.discovery.unit_source import CpuReading, TrackedUnit, UnitDetail
-from kwhere.sampling.totals import Totals, UnitTotals
+from kwhere.sampling.totals import SourceTotals, Totals, UnitTotals
 
 FACTS = LocalFacts(version="0.1.0", node="c1", interval_seconds=1.0, slot_seconds=60)
 ALICE, BOB, ROOT = Viewer(1000, sees_all=False), Viewer(1001, sees_all=False), Viewer(0, sees_all=True)
@@ -137,6 +138,19 @@ def test_unit_is_told_whole() -> None:
         "io_write_bytes": None,
         "processes": None,
         "threads": None,
+    }
+
+
+def test_everybody_learns_which_meters_are_read_and_no_energy() -> None:
+    held = Board()
+    held.now = replace(
+        totals(), sources={"powercap": SourceTotals(False, "permission"), "model": SourceTotals(True, "")}
+    )
+
+    assert ask({"get": "meters"}, ALICE, held) == {
+        "ok": True,
+        "sources": {"powercap": {"up": False, "reason": "permission"}, "model": {"up": True, "reason": ""}},
+        "methods": {"cpu": {"method": "modelled", "source": "model"}},
     }
 
 

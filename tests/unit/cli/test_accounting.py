@@ -61,6 +61,28 @@ USAGE: dict[str, Any] = {
     ],
 }
 
+RECONCILIATION: dict[str, Any] = {
+    "agreement": {"sentence": "psys is 72 % below BMC (redfish).", "disagrees": True, "causes": ["its unit"]},
+    "meters": [
+        {
+            "source": "redfish",
+            "domain": "platform",
+            "power_watts": 228.0,
+            "role": "speaks",
+            "reference": None,
+            "difference_ratio": None,
+        },
+        {
+            "source": "psys",
+            "domain": "platform",
+            "power_watts": 63.0,
+            "role": "compared",
+            "reference": "redfish",
+            "difference_ratio": -0.724,
+        },
+    ],
+}
+
 
 class Handler(BaseHTTPRequestHandler):
     """Two pages of units; one unit; one node; everything else is a problem."""
@@ -86,6 +108,8 @@ class Handler(BaseHTTPRequestHandler):
         elif url.path == "/api/v1/nodes":
             node = {"cluster": "local", "node": "vm", "state": "up", "power_watts": 61.0, "completeness": 1.0}
             self.answer(200, {"items": [node], "next": None})
+        elif url.path == "/api/v1/nodes/vm/reconciliation":
+            self.answer(200, RECONCILIATION)
         else:
             self.answer(404, {"title": "Not found", "detail": f"{url.path}: not found"})
 
@@ -171,7 +195,29 @@ def test_a_unit_that_is_not_there_is_exit_code_1(state: Path, capsys: pytest.Cap
 def test_nodes(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_root(["nodes", "list", "--state-dir", str(state)]) == 0
 
-    assert capsys.readouterr().out.splitlines()[1].split() == ["local", "vm", "up", "61.0", "100.0", "%"]
+    assert capsys.readouterr().out.splitlines()[1].split() == ["local", "vm", "up", "61.0", "100.0", "%", "–"]
+
+
+def test_the_meters_of_a_node(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["nodes", "meters", "vm", "--state-dir", str(state)]) == 1
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "psys is 72 % below BMC (redfish)."
+    assert lines[3].split() == ["redfish", "platform", "228", "speaks"]
+    assert lines[4].split() == ["psys", "platform", "63.0", "72", "%", "below", "redfish"]
+    assert lines[-1] == "It may be: its unit."
+
+
+def test_the_meters_of_a_node_as_json(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["nodes", "meters", "vm", "--json", "--state-dir", str(state)]) == 1
+
+    assert json.loads(capsys.readouterr().out)["agreement"]["disagrees"] is True
+
+
+def test_the_meters_of_no_node(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["nodes", "meters", "nowhere", "--state-dir", str(state)]) == 1
+
+    assert "not found" in capsys.readouterr().err
 
 
 def test_a_wrong_token_is_not_permitted(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
