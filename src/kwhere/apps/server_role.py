@@ -9,10 +9,12 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
 
 from kwhere._version import __version__
-from kwhere.access.guard import build_rules
+from kwhere.access.guard import GuardRules, build_rules
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
 from kwhere.apps.renewal import Renewal
@@ -21,10 +23,11 @@ from kwhere.apps.zones import zones_by_key
 from kwhere.core.clock import Clock, SystemClock
 from kwhere.core.errors import ConfigError, KwhereError
 from kwhere.database.choices import choose_zone
-from kwhere.database.engine import open_engine
+from kwhere.database.engine import SQLITE, open_engine
 from kwhere.database.grid import Grid
 from kwhere.database.maintenance import upgrade
 from kwhere.database.nodes import node_of_target
+from kwhere.database.pue import read_pue
 from kwhere.database.reader import Reader
 from kwhere.database.settings import DatabaseSettings
 from kwhere.emission_factors.choose import Chooser, build_chooser
@@ -39,6 +42,7 @@ from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.figure_pass import FigurePass, check_pue
 from kwhere.server.intake import Intake
+from kwhere.server.metrics import ServerMetrics, ServerWork, metrics_endpoint, server_faults
 from kwhere.server.page_booker import PageBooker
 from kwhere.server.passes import PassRunner
 from kwhere.server.push import PushReceiver
@@ -140,9 +144,9 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         agreements = AgreementRound(sources.account, store, clock)
         agreements.start()
         stack.callback(agreements.stop)
-        sources = replace(sources, agreements=agreements)
-        app = build_app(sources, rules)
-        app.mount("/", build_pages(sources, settings.pages))
+        file = database_file(settings, inputs.state_dir)
+        sources = replace(sources, agreements=agreements, faults=lambda: server_faults(passes, intake, file))
+        app = build_faces(settings, rules, sources, build_work(settings, engine, sources, passes, intake, file))
         for each_relay in settings.server.relay:
             relay = build_relay(engine, each_relay, clock)
             relay.start()
@@ -162,6 +166,14 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         )
 
 
+def build_faces(settings: Settings, rules: GuardRules, sources: Sources, work: ServerWork) -> FastAPI:
+    """Return API, metrics and pages behind one door."""
+    app = build_app(sources, rules)
+    app.add_route("/metrics", metrics_endpoint(ServerMetrics(work)))
+    app.mount("/", build_pages(sources, settings.pages))
+    return app
+
+
 def serve(config: uvicorn.Config, sockets: list[socket.socket], renewal: Renewal[ServerStart]) -> None:
     """Serve on `sockets` until SIGTERM or SIGINT, or until there is another configuration."""
     server = renewal.serving = uvicorn.Server(config)
@@ -174,6 +186,12 @@ def database_settings(settings: Settings, state_dir: Path) -> DatabaseSettings:
     if "url" in settings.database.model_fields_set:
         return settings.database
     return settings.database.model_copy(update={"url": f"sqlite:///{state_dir / DEFAULT_DATABASE}"})
+
+
+def database_file(settings: Settings, state_dir: Path) -> Path | None:
+    """Return the file of the database; None for a database server."""
+    url = make_url(database_settings(settings, state_dir).url)
+    return Path(url.database) if url.get_backend_name() == SQLITE and url.database else None
 
 
 def open_database(settings: Settings, state_dir: Path) -> Engine:
@@ -240,6 +258,24 @@ def build_passes(settings: Settings, engine: Engine, chooser: Chooser, clock: Cl
     return PassRunner(engine, clock, passes, settings.server.pass_seconds)
 
 
+def build_work(
+    settings: Settings, engine: Engine, sources: Sources, passes: PassRunner, intake: Intake, file: Path | None
+) -> ServerWork:
+    """Return what the server's own metrics look at."""
+    clock = sources.clock
+    return ServerWork(
+        factors=sources.account.emission_factors,
+        health=sources.account.health,
+        pue_now=lambda: read_pue(engine, settings.site).at(clock.utc_ns()) or 1.0,
+        passes=passes,
+        intake=intake,
+        providers=sources.factor_providers,
+        clock=clock,
+        version=__version__,
+        database_file=file,
+    )
+
+
 class NodeNames:
     """Which node answers at a target, as the intake learned it."""
 
@@ -282,7 +318,7 @@ def build_sources(
         clock=clock,
         series=store,
         time_zone=settings.site.time_zone,
-        pue_ratio=settings.site.pue_ratio,
+        pue=lambda: read_pue(engine, settings.site),
         choose_zone=choose if settings.site.zone is None else None,
         zones=[ZoneChoice(zone, name) for zone, name in sorted(provider.zones().items(), key=lambda item: item[1])],
         factor_providers=factor_providers,

@@ -4,7 +4,7 @@ Dated entries say what was, so an edit of one is retroactive. The undated `pue_r
 moment it is first seen on; what it was before is remembered.
 """
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from kwhere.core.errors import ConfigError
 from kwhere.database.choices import read_choice, write_choice
@@ -33,6 +33,12 @@ def pue_in_force(connection: Connection, site: SiteSettings) -> Steps[float]:
     """Return the PUE by time that figures are derived with; that of the settings where none was noted yet."""
     noted = noted_pue(connection)
     return noted if noted.starts_ns else Steps((0,), (site.pue_ratio,)).over(dated_pue(site))
+
+
+def read_pue(engine: Engine, site: SiteSettings) -> Steps[float]:
+    """Return the PUE by time that figures are derived with, in a transaction of its own."""
+    with engine.connect() as connection:
+        return pue_in_force(connection, site)
 
 
 def note_pue(connection: Connection, site: SiteSettings, dated: Steps[float], now_ns: int) -> Steps[float]:

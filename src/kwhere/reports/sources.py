@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kwhere.core.clock import Clock
 from kwhere.emission_factors.provider import EmissionFactorProvider
+from kwhere.energy.steps import Steps
 from kwhere.reports.account import Account
 from kwhere.reports.agreement import Agreements, NoAgreements
 from kwhere.series.store import SeriesStore
@@ -45,6 +46,14 @@ def _no_settings() -> Sequence[SettingInForce]:
     return ()
 
 
+def _no_pue() -> Steps[float]:
+    return Steps((0,), (1.0,))
+
+
+def _no_faults() -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where figures come from. `series` None: no store of series, charts come from the account alone."""
@@ -54,8 +63,10 @@ class Sources:
     series: SeriesStore | None = None
     time_zone: str = "UTC"
     """The site's zone, in which pages show times."""
-    pue_ratio: float = 1.0
-    """Power usage effectiveness, in every gram."""
+    pue: Callable[[], Steps[float]] = field(default=_no_pue)
+    """Power usage effectiveness by time, in every gram."""
+    faults: Callable[[], Sequence[str]] = field(default=_no_faults)
+    """What of the server's own work fails, one sentence each."""
     choose_zone: Callable[[str], None] | None = None
     """Books the zone chosen on a page. Raises ConfigError for one without a factor. None: it cannot be changed here."""
     zones: Sequence[ZoneChoice] = ()

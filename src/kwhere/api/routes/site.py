@@ -56,7 +56,7 @@ def _zones(sources: Sources, zone: str | None) -> list[str]:
 def health(sources: SourcesOf) -> Health:
     """Return whether the account is in order."""
     record = sources.account.health()
-    reasons = health_reasons(record)
+    reasons = [*health_reasons(record), *sources.faults()]
     return Health(
         status="degraded" if reasons else "ok",
         reasons=reasons,

@@ -11,7 +11,9 @@ from kwhere.core.errors import ConfigError
 from kwhere.core.quantities import JOULES_PER_KWH, joules
 from kwhere.core.timespan import Span
 from kwhere.database.factors import QUALITIES
+from kwhere.database.grid import to_ns
 from kwhere.database.records import FactorRecord, PowerPoint, UsageBy, UsageRow
+from kwhere.energy.steps import Steps
 from kwhere.web.charts import PageChart, PageSeries, watts_per_microjoule
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of
 from kwhere.web.pages.overview import first_slot, reporting_factor
@@ -41,7 +43,7 @@ def emissions_page(pages: Pages, request: Request) -> Response:
         account.power(choice.span, chart_step(choice.span)),
         account.emission_factors(choice.span),
         choice.span,
-        pages.sources.pue_ratio,
+        pages.sources.pue(),
     )
     grams = [day.grams for day in days if day.grams is not None]
     context = {
@@ -64,7 +66,7 @@ def emissions_page(pages: Pages, request: Request) -> Response:
 
 
 def emission_charts(
-    points: Sequence[PowerPoint], factors: Sequence[FactorRecord], span: Span, pue_ratio: float
+    points: Sequence[PowerPoint], factors: Sequence[FactorRecord], span: Span, pue: Steps[float]
 ) -> list[PageChart]:
     """Return power, factor and grams per hour on one time axis, by the reporting factors; nothing without any."""
     in_force = sorted((f for f in factors if f.reporting), key=lambda f: (-QUALITIES.index(f.quality), f.published_at))
@@ -73,8 +75,10 @@ def emission_charts(
     watts = [None if k is None else p.energy_uj * k for p, k in zip(points, watts_per_microjoule(points), strict=True)]
     grams_per_kwh = [_factor_at(in_force, point.span.start) for point in points]
     hourly = [
-        watt * pue_ratio * factor / 1000 if watt is not None and factor is not None else None
-        for watt, factor in zip(watts, grams_per_kwh, strict=True)
+        watt * (pue.at(to_ns(point.span.start)) or 1.0) * factor / 1000
+        if watt is not None and factor is not None
+        else None
+        for point, watt, factor in zip(points, watts, grams_per_kwh, strict=True)
     ]
     shown = span_with_data(span, first_slot(points))
     times = [points[0].span.start.timestamp(), *(point.span.end.timestamp() for point in points)]
