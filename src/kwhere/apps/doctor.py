@@ -18,6 +18,7 @@ from kwhere.apps.configuration import default_state_dir
 from kwhere.apps.own_server import ANSWER_SECONDS, server_of
 from kwhere.apps.settings import Settings
 from kwhere.core.clock import SystemClock
+from kwhere.core.errors import Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.discovery.unit_source import TrackedUnit
@@ -27,16 +28,26 @@ from kwhere.kernel.recorded import clock_of
 from kwhere.ledger.journal import FILE_NAME
 from kwhere.ledger.journal_store import JournalIdentity
 from kwhere.ledger.rows import Entry, Slot
-from kwhere.local import doctor_energy, doctor_kernel, doctor_managers, doctor_process, doctor_state, doctor_units
+from kwhere.local import (
+    doctor_energy,
+    doctor_kernel,
+    doctor_managers,
+    doctor_process,
+    doctor_roles,
+    doctor_state,
+    doctor_units,
+)
 from kwhere.local.agent_client import SOCKET_NAME, ask_agent
 from kwhere.local.doctor import Check, Examination, examine
+from kwhere.local.doctor_answers import MeterAnswer, ask_meters
 from kwhere.local.doctor_hints import hints
 from kwhere.local.doctor_journal import last_entry
 from kwhere.local.doctor_machine import container_of
 from kwhere.local.doctor_place import Here, Place
 from kwhere.local.doctor_targets import SECTION, Target, check_targets
 from kwhere.local.doctor_unit import Evidence, explain
-from kwhere.meters.registry import Meters, build_meters
+from kwhere.meters.meter import Meter, MeterContext, Plugin
+from kwhere.meters.registry import Meters, SourceStatus, build_meters
 from kwhere.reports.sources import Hint
 from kwhere.sampling.node_cpu import NodeCpu
 from kwhere.server.discovered import SCHEME_LABEL, Discovered, read_file
@@ -49,15 +60,18 @@ UNIT_SECONDS = 2.0
 
 
 def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
-    """Return every check of the host that `settings` name; those of the running machine are left out for a copy."""
-    place = place_of(settings)
+    """Return every check of the host that `settings` name; those of the running machine are left out for a copy.
+
+    Slow energy sources are waited for, all at once, up to their own give-up time.
+    """
+    place = asking(place_of(settings), settings)
     checks = [*examine(doctor_energy.CHECKS, place), *examine(doctor_units.CHECKS, place)]
     if place.fs.is_recorded:
         return checks + examine(doctor_kernel.CHECKS, place)
     here = here_of(settings, place, _state_dir(settings, state_dir))
     checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
-    return checks + examine(doctor_state.CHECKS, here)
+    return checks + examine(doctor_state.CHECKS, here) + examine(doctor_roles.CHECKS, here)
 
 
 def next_steps(settings: Settings) -> Sequence[Hint]:
@@ -116,6 +130,14 @@ def place_of(settings: Settings) -> Place:
     )
 
 
+def asking(place: Place, settings: Settings) -> Place:
+    """Return the place with meters that were asked; those of a recorded host cannot be."""
+    if place.fs.is_recorded:
+        return place
+    asked = cache(lambda: _ask(place.fs, settings))
+    return replace(place, meters=lambda: asked()[0], answers=lambda: asked()[1])
+
+
 def here_of(settings: Settings, place: Place, state_dir: Path) -> Here:
     """Return what only the running machine has."""
     identity = identify(settings.agent, place.fs)
@@ -166,13 +188,42 @@ def _target(found: Discovered) -> Target:
 
 
 def _meters(fs: HostFS, settings: Settings) -> Meters:
-    """Return the meters that could be read, closed again: checks ask what they are, not what they say."""
-    topology = topology_of(fs)
-    context = meter_context(fs, NodeCpu(topology, lambda: topology))
-    meters = build_meters(replace(context, settings=settings.meters))
+    """Return the meters that could be read, closed again: who asks what they are, not what they say."""
+    _, meters = _open_meters(fs, settings)
     for meter in meters.meters:
         meter.close()
     return meters
+
+
+def _ask(fs: HostFS, settings: Settings) -> tuple[Meters, dict[str, MeterAnswer]]:
+    """Return the meters that answered, closed again, and what they said; one that did not is down for that reason."""
+    context, meters = _open_meters(fs, settings)
+    answers = ask_meters(meters.meters)
+    for meter in meters.meters:
+        meter.close()
+    by_source = {meter.source: meter for meter in meters.meters}
+
+    def again(status: SourceStatus) -> Plugin:
+        answer = answers.get(status.source)
+        failure = answer.failure if answer is not None and status.up else None
+        return Plugin(status.source, lambda _: _found_or_raised(by_source.get(status.source), failure, status))
+
+    return build_meters(context, [again(status) for status in meters.sources]), answers
+
+
+def _found_or_raised(meter: Meter | None, failure: Unavailable | None, status: SourceStatus) -> Meter:
+    if failure is not None:
+        raise failure
+    if meter is None:
+        raise Unavailable(status.reason, status.detail)
+    return meter
+
+
+def _open_meters(fs: HostFS, settings: Settings) -> tuple[MeterContext, Meters]:
+    topology = topology_of(fs)
+    context = meter_context(fs, NodeCpu(topology, lambda: topology))
+    context = replace(context, settings=settings.meters, node=identify(settings.agent, fs).node)
+    return context, build_meters(context)
 
 
 def _units(fs: HostFS, settings: Settings) -> Sequence[TrackedUnit]:

@@ -1,6 +1,6 @@
 """What checks look at: one host, live or recorded, and what only the running machine has."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.kernel.cgroups import CgroupVersion
 from kwhere.kernel.hostfs import HostFS
 from kwhere.ledger.journal_store import JournalIdentity
+from kwhere.local.doctor_answers import MeterAnswer
 from kwhere.meters.registry import Meters
 
 
@@ -52,3 +53,5 @@ class Place:
     is_root: bool = False
     container: str | None = None
     """The runtime that we run in."""
+    answers: Callable[[], Mapping[str, MeterAnswer]] = dict
+    """What each meter says now, by source; slow ones are waited for. Nothing where nobody was asked."""

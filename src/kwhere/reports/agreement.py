@@ -235,10 +235,10 @@ def meter_rows(found: Reconciliation) -> list[MeterRow]:
 def role_of(found: Reconciliation, track: MeterTrack) -> str:
     """Return what a source is for: `speaks`, `estimate` of the model, `compared`, or `beside` the others."""
     each = found.comparison_of(track)
-    if track is found.platform or track in found.inside:
-        return "speaks"
+    if track in found.speaking:
+        return "speaks, estimated" if track.is_modelled else "speaks"
     if track.is_modelled:
-        return "speaks, estimated" if each is None else "estimate"
+        return "estimate"
     return "compared" if each is not None and each.counts else "beside"
 
 

@@ -92,6 +92,8 @@ class Reconciliation:
     other_dynamic_joules: float | None
     comparisons: tuple[Comparison, ...]
     tracks: tuple[MeterTrack, ...]
+    speaking: tuple[MeterTrack, ...] = ()
+    """Those that the node's energy is made of: the whole node's, and each component's, measured or modelled."""
     refused: tuple[str, ...] = ()
     """Sources whose total of the node the agent no longer takes, for it showed less than the components inside."""
 
@@ -160,6 +162,7 @@ def reconcile(
         other_dynamic_joules=dynamic,
         comparisons=tuple(_comparisons(tracks, speakers, platform)),
         tracks=tuple(tracks),
+        speaking=tuple(t for t in tracks if t is platform or _speaks(t, speakers)),
     )
 
 
@@ -270,6 +273,11 @@ class _Found:
     def _joules(self, places: Sequence[RawSeries], spoiled: frozenset[int]) -> tuple[float | None, ...]:
         summed = total([whole_windows(series, self.grid, self._gap_seconds) for series in places])
         return tuple(None if at in spoiled else value for at, value in enumerate(summed))
+
+
+def _speaks(track: MeterTrack, speakers: Mapping[Component, tuple[Method, str]]) -> bool:
+    component = next((component for component, kind in _KIND_OF.items() if kind is track.kind), None)
+    return component is not None and component in speakers and speakers[component][1] == track.source
 
 
 def _platform(tracks: Sequence[MeterTrack], speakers: Mapping[Component, tuple[Method, str]]) -> MeterTrack | None:

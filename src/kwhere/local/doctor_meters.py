@@ -1,0 +1,151 @@
+"""Every energy source one by one: what it covers and says now, or why it is not read and what would open it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kwhere.core.terms import DomainKind, Method
+from kwhere.kernel.identity import read_cpu_model
+from kwhere.kernel.powercap import POWERCAP_DIRECTORY
+from kwhere.local.doctor import Check, Remedy, counted, failed, missing, ok, warning
+from kwhere.local.doctor_answers import MeterAnswer
+from kwhere.local.doctor_machine import hypervisor_of
+from kwhere.local.doctor_meter_reasons import advice_for
+from kwhere.local.doctor_place import Place
+from kwhere.local.doctor_remedies import load_module, open_powercap
+from kwhere.meters.meter import Meter
+from kwhere.meters.registry import PLATFORM_ORDER, Meters, SourceStatus
+from kwhere.reports.figures import POWER, quantity
+
+RAPL_VENDORS = ("GenuineIntel", "AuthenticAMD", "HygonGenuine")
+_RAPL = ("powercap", "psys")
+_ACPI_METER = "sys/bus/acpi/devices/ACPI000D:00"
+_PARTS = {
+    DomainKind.CPU: ("cpu", "socket"),
+    DomainKind.DRAM: ("dram", "socket"),
+    DomainKind.GPU: ("gpu", "device"),
+}
+_NOT_HERE = "not here"
+_GUEST = (
+    "on a virtual machine ask the operator of its host for agent.guests, then set meters.hypervisor (docs/guests.md)"
+)
+
+
+def check_meters(place: Place) -> Sequence[Check]:
+    """Say of every energy source whether it can be read."""
+    meters = place.meters()
+    answers = place.answers()
+    return [_check_source(status, meters, place, answers.get(status.source)) for status in meters.sources]
+
+
+def _check_source(status: SourceStatus, meters: Meters, place: Place, answer: MeterAnswer | None) -> Check:
+    name = f"meter_{status.source}"
+    if status.up:
+        meter = next(meter for meter in meters.meters if meter.source == status.source)
+        return ok(name, _found(meter, answer), _role(meter, meters))
+    if status.source in _RAPL and status.reason == "permission":
+        return _closed_rapl(name, status, meters, place)
+    if status.reason == "permission" and place.is_root:
+        return failed(name, "not readable, not even by root", f"{status.detail}. A container or a policy forbids it.")
+    special = _absent(name, status, meters, place) if status.reason == "absent" else None
+    return special or _by_table(name, status, place)
+
+
+def _by_table(name: str, status: SourceStatus, place: Place) -> Check:
+    advice = advice_for(status.source, status.reason)
+    sentences = [_sentence(status.detail) if advice.says_detail else "", _sentence(advice.why)]
+    why = " ".join(sentence for sentence in sentences if sentence)
+    remedies = advice.remedies(status, place) if advice.remedies is not None else ()
+    return Check(name, advice.state, advice.found, why, remedies)
+
+
+def _closed_rapl(name: str, status: SourceStatus, meters: Meters, place: Place) -> Check:
+    if place.is_root:
+        return failed(name, "not readable, not even by root", f"{status.detail}. A container or a policy forbids it.")
+    if status.source == "psys" and any(s.source == "powercap" and s.reason == "permission" for s in meters.sources):
+        return failed(name, "readable by root only", "The command for meter powercap opens this one too.")
+    remedies: tuple[Remedy, ...] = open_powercap(str(place.fs.path(POWERCAP_DIRECTORY)), place.user)
+    why = f"{_sentence(status.detail)} Start kwhere anew once it is open."
+    check = failed(name, "readable by root only", why, *remedies)
+    if status.source == "powercap" and not any(meter.method is not Method.MODELLED for meter in meters.meters):
+        return replace(check, headline="CPU energy is estimated: RAPL is readable by root only")
+    return check
+
+
+def _absent(name: str, status: SourceStatus, meters: Meters, place: Place) -> Check | None:
+    """Return what to say of a source that is not here; None where the table knows better."""
+    source, guest = status.source, hypervisor_of(place.fs) is not None
+    metal = not guest and place.container is None
+    has_rapl = metal and read_cpu_model(place.fs).vendor in RAPL_VENDORS
+    if source == "powercap" and has_rapl and not place.fs.exists(f"{POWERCAP_DIRECTORY}/intel-rapl"):
+        why = "This processor has RAPL counters; the kernel's driver for them is not loaded."
+        return warning(name, _NOT_HERE, why, *load_module("intel_rapl_msr"))
+    if source == "perf" and has_rapl and _is_needed(meters) and not place.fs.is_recorded:
+        why = "This processor has RAPL counters; the kernel's perf driver for them is not loaded."
+        return warning(name, _NOT_HERE, why, *load_module("rapl"))
+    if source == "hwmon_power" and metal and place.fs.exists(_ACPI_METER):
+        why = "The board has an ACPI power meter; the kernel's driver for it is not loaded."
+        return warning(name, _NOT_HERE, why, *load_module("acpi_power_meter"))
+    if source == "hypervisor" and "is not set" in status.detail:
+        return missing(name, "not set up" if guest else "not a virtual machine", _sentence(_GUEST) if guest else "")
+    if source in ("redfish", "http_json", "hypervisor", "model", "battery"):
+        return None
+    usual = "" if metal or source != "powercap" else ", as in most virtual machines and containers"
+    return missing(name, f"{_NOT_HERE}{usual}")
+
+
+def _is_needed(meters: Meters) -> bool:
+    """Return whether nothing measures the CPUs yet."""
+    return not any(
+        d.kind is DomainKind.CPU for m in meters.meters if m.method is not Method.MODELLED for d in m.domains
+    )
+
+
+def _found(meter: Meter, answer: MeterAnswer | None) -> str:
+    covers = _covers(meter)
+    if answer is None or not answer.watts:
+        return covers
+    names = {DomainKind.PLATFORM: "", DomainKind.OTHER: "other "}
+    watts = [f"{names.get(kind, f'{kind} ')}{quantity(value, POWER)}" for kind, value in answer.watts.items()]
+    return f"{covers}: {', '.join(watts)} now"
+
+
+def _covers(meter: Meter) -> str:
+    kinds = Counter(domain.kind for domain in meter.domains)
+    parts = [f"{_PARTS[kind][0]} of {counted(n, _PARTS[kind][1])}" for kind, n in kinds.items() if kind in _PARTS]
+    parts += ["what lies beside them"] if DomainKind.OTHER in kinds else []
+    return ", ".join([*parts, *(["the whole node"] if DomainKind.PLATFORM in kinds else [])])
+
+
+def _role(meter: Meter, meters: Meters) -> str:
+    """Return whether it speaks for something, and why it and no other; else that it is compared only."""
+    speaks = [str(component) for component, chosen in meters.by_component.items() if chosen is meter]
+    is_first = bool(meters.platforms) and meters.platforms[0] is meter
+    if meter.method is Method.MODELLED:
+        return "" if speaks else "Not used: another source is better."
+    if is_first:
+        speaks.append("the whole node")
+    sentences = [f"Speaks for {' and '.join(speaks)}{_before(meter, meters) if is_first else ''}."] if speaks else []
+    others = [p for p in meters.platforms[:1] if not is_first and p is not meter and meter in meters.platforms]
+    if others:
+        sentences.append(f"Whole node exported for comparison: {others[0].source} comes first.")
+    elif not speaks:
+        sentences.append("Exported for comparison.")
+    return " ".join(sentences)
+
+
+def _before(meter: Meter, meters: Meters) -> str:
+    """Return why a meter of the whole node comes first where there are several."""
+    rest = [other.source for other in meters.platforms if other is not meter]
+    if not rest:
+        return ""
+    order = [source for source in PLATFORM_ORDER if source == meter.source or source in rest]
+    return f", first in the order {', '.join(order)}" if order[:1] == [meter.source] else ", named by meters.platform"
+
+
+def _sentence(text: str) -> str:
+    if not text:
+        return ""
+    is_word = text.split(" ")[0].isalpha()  # a path, a key or a source keeps its own letters
+    text = text[0].upper() + text[1:] if is_word else text
+    return text if text.endswith(".") else f"{text}."
