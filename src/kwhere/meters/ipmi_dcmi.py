@@ -25,6 +25,7 @@ from kwhere.kernel.ipmi import find_interfaces, has_bmc
 from kwhere.meters.background import BackgroundMeter, BlockingSource, SlowFacts
 from kwhere.meters.ipmi_dcmi_settings import PROGRAMS, IpmiDcmiSettings, Way
 from kwhere.meters.meter import PLATFORM, MeterContext, Plugin, Reading
+from kwhere.meters.node_url import node_url
 
 SOURCE = "ipmi_dcmi"
 UNSUPPORTED_RETRY_SECONDS = 3600.0
@@ -145,11 +146,11 @@ def build_at(context: MeterContext, place: Place) -> BackgroundMeter:
     settings = context.settings.ipmi_dcmi
     if context.fs.is_recorded:
         raise _recorded(context.fs)
-    ways = _ways(context.fs, settings, place)
+    ways = _ways(context.fs, settings, context.node or place.hostname(), place)
     facts = SlowFacts(
         source=SOURCE,
         domains=(PLATFORM,),
-        covers=frozenset(Component) - (frozenset() if settings.gpus_inside else {Component.GPU}),
+        covers=frozenset(Component) - (frozenset() if settings.includes_gpus else {Component.GPU}),
         refresh_seconds=settings.refresh_seconds,
         give_up_seconds=len(ways) * settings.timeout_seconds + 1,
         p_max_uw=context.settings.platform_headroom_uw,
@@ -173,12 +174,12 @@ def find_device(directory: Path) -> Path | None:
     return None
 
 
-def _ways(fs: HostFS, settings: IpmiDcmiSettings, place: Place) -> list[DcmiWay]:
+def _ways(fs: HostFS, settings: IpmiDcmiSettings, node: str, place: Place) -> list[DcmiWay]:
     """Return the ways to ask, the best first. Raises Unavailable where there is none."""
     device = settings.device or find_device(place.directory)
     named = PROGRAMS.get(settings.way)
     if named is not None:
-        return [_named_way(named, settings, device, place)]
+        return [_named_way(named, settings, device, node, place)]
     if device is None:
         raise _no_device(fs)
     check_device(str(device), place.calls)
@@ -191,15 +192,14 @@ def _ways(fs: HostFS, settings: IpmiDcmiSettings, place: Place) -> list[DcmiWay]
     return ways
 
 
-def _named_way(program: Program, settings: IpmiDcmiSettings, device: Path | None, place: Place) -> DcmiWay:
+def _named_way(program: Program, settings: IpmiDcmiSettings, device: Path | None, node: str, place: Place) -> DcmiWay:
     """Return the way that the settings name. Raises Unavailable where its program is not installed."""
     command = settings.command or (program.executable,)
     path = place.find(command[0])
     if path is None:
         package = f"; Debian's package is {program.package}" if program.package else ""
         raise Unavailable("no_program", f"meters.ipmi_dcmi: expected the program {command[0]}, found none{package}")
-    node = place.hostname().split(".")[0]
-    arguments = [argument.replace("{node}", node) for argument in settings.arguments]
+    arguments = [node_url(argument, settings.node_name, node) for argument in settings.arguments]
     if not arguments and device is not None:
         arguments = list(program.local)
     environment = {name: place.environment[name] for name in settings.environment if name in place.environment}

@@ -4,9 +4,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kwhere.devices.dcmi_programs import CAPMC, FREEIPMI, IPMITOOL, IPMIUTIL, Program, named_secret
+from kwhere.meters.node_url import NodeNameRule, check_placeholders
 
 
 class Way(StrEnum):
@@ -49,16 +50,18 @@ class IpmiDcmiSettings(BaseModel):
     )
     arguments: tuple[str, ...] = Field(
         default=(),
-        description="More arguments of the program, e.g. for a BMC on the network: `[-I, lanplus, -H, '{node}-bmc', -U,"
-        " power, -f, /etc/kwhere/bmc.password]`; `{node}` is this machine's short host name. Passwords and keys are"
-        " refused here: every user sees them in the list of processes. For a way that names a program.",
+        description="More arguments of the program, e.g. for a BMC on the network: `[-I, lanplus, -H, '{short}-bmc',"
+        " -U, power, -f, /etc/kwhere/bmc.password]`. {node} is the node's name, {short} the part before its first dot,"
+        " {name} what node_name makes of it. Passwords and keys are refused here: every user sees them in the list of"
+        " processes. For a way that names a program.",
     )
+    node_name: NodeNameRule = Field(default=NodeNameRule(), description="How {name} is made from the node's name.")
     environment: tuple[str, ...] = Field(
         default=(),
         description="Names of the agent's environment variables that the program gets too, e.g. IPMI_PASSWORD for"
         " `ipmitool -E`.",
     )
-    gpus_inside: bool = Field(
+    includes_gpus: bool = Field(
         default=True, description="Whether the BMC's power holds the GPUs; false where they have a supply of their own."
     )
     refresh_seconds: float = Field(
@@ -71,6 +74,13 @@ class IpmiDcmiSettings(BaseModel):
     timeout_seconds: float = Field(
         default=10.0, ge=0.1, le=300, description="Longest time for one answer by one way, in seconds."
     )
+
+    @field_validator("arguments")
+    @classmethod
+    def _names_the_node(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for argument in value:
+            check_placeholders(argument)
+        return value
 
     @model_validator(mode="after")
     def _fits_its_way(self) -> Self:

@@ -14,11 +14,16 @@ _SECRET = re.compile(r"(^|[_-])(token|key|apikey|secret|password|passwd|pwd|sig|
 _SPECIMEN = "node-1"
 
 
-def check_template(value: str) -> str:
-    """Return an address with placeholders as it is. Raises ValueError: no address, a user, password or token in it."""
+def check_placeholders(value: str) -> None:
+    """Raise ValueError for a placeholder that does not stand for a name of the node."""
     for name in _PLACEHOLDER.findall(value):
         if name not in _KNOWN:
             raise ValueError(f"expected {{node}}, {{short}} or {{name}}, found {{{name}}}")
+
+
+def check_template(value: str) -> str:
+    """Return an address with placeholders as it is. Raises ValueError: no address, a user, password or token in it."""
+    check_placeholders(value)
     url = _PLACEHOLDER.sub(_SPECIMEN, value)
     if "{" in url or "}" in url:
         raise ValueError("expected every { to be closed by }")
@@ -70,7 +75,8 @@ class NodeNameRule(BaseModel):
 def node_url(template: str, rule: NodeNameRule, node: str) -> str:
     """Return the address for this node. Raises Unavailable(`unconfigured`) for a name that fits no address.
 
-    `{node}` is the node's name, `{short}` what stands before its first dot, `{name}` what the rule makes of it.
+    Any text with placeholders does: `{node}` is the node's name, `{short}` what stands before its first dot, `{name}`
+    what the rule makes of it.
     """
     names = {"node": node, "short": node.partition(".")[0], "name": rule.apply(node)}
     for used in set(_PLACEHOLDER.findall(template)):

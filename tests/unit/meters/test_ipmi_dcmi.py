@@ -46,6 +46,7 @@ class Machine:
     root: Path
     driver: FakeDriver = field(default_factory=FakeDriver)
     live: bool = True
+    node: str = ""
 
     def __post_init__(self) -> None:
         for name in ("dev", "sys", "bin", "proc"):
@@ -76,6 +77,7 @@ class Machine:
             memory_bytes=None,
             busy_ns=dict,
             settings=MeterSettings(ipmi_dcmi=IpmiDcmiSettings.model_validate(settings)),
+            node=self.node,
             clock_ns=clock.monotonic_ns,
         )
         place = Place(
@@ -128,7 +130,7 @@ def test_the_kernels_device_is_asked_first(machine: Machine) -> None:
 
 
 def test_gpus_with_a_supply_of_their_own_are_outside(machine: Machine) -> None:
-    meter = machine.with_device().build(gpus_inside=False)
+    meter = machine.with_device().build(includes_gpus=False)
 
     assert meter.covers == {Component.CPU, Component.DRAM, Component.OTHER}
 
@@ -288,17 +290,41 @@ def test_arguments_and_environment_of_the_site_reach_the_program(machine: Machin
     program = machine.root / "bin" / "as-root"
     program.write_text(ECHO.format(root=machine.root))
     program.chmod(0o755)
-    arguments = ["-I", "lanplus", "-H", "{node}-bmc", "-E"]
+    arguments = ["-I", "lanplus", "-H", "{short}-bmc", "-o", "{node}/{name}", "-E"]
 
     meter = machine.build(
-        way="ipmitool", command=[str(program), "ipmitool"], arguments=arguments, environment=["IPMI_PASSWORD", "ABSENT"]
+        way="ipmitool",
+        command=[str(program), "ipmitool"],
+        arguments=arguments,
+        environment=["IPMI_PASSWORD", "ABSENT"],
+        node_name={"pattern": r"node(\d+)\..*", "replacement": r"b\1"},
     )
     meter.ask_once()
 
-    assert (machine.root / "argv").read_text() == "ipmitool -I lanplus -H node7-bmc -E dcmi power reading\n"
+    assert (
+        machine.root / "argv"
+    ).read_text() == "ipmitool -I lanplus -H node7-bmc -o node7.example/b7 -E dcmi power reading\n"
     environment = (machine.root / "env").read_text().splitlines()
     assert "IPMI_PASSWORD=secret" in environment
     assert not [line for line in environment if line.startswith(("OTHER=", "ABSENT="))]
+
+
+def test_the_nodes_name_goes_before_the_hosts(machine: Machine) -> None:
+    program = machine.root / "bin" / "ipmitool"
+    program.write_text(ECHO.format(root=machine.root))
+    program.chmod(0o755)
+    machine.node = "rack1-n3.site"
+
+    machine.build(way="ipmitool", arguments=["-H", "{node}"]).ask_once()
+
+    assert (machine.root / "argv").read_text() == "-H rack1-n3.site dcmi power reading\n"
+
+
+def test_a_name_that_no_argument_may_hold_is_refused(machine: Machine) -> None:
+    machine.node = "-P"
+    machine.with_program("ipmitool", "")
+
+    assert not_built(machine, way="ipmitool", arguments=["-H", "{node}"]).reason == "unconfigured"
 
 
 def test_beside_the_kernels_driver_freeipmi_keeps_to_it(machine: Machine) -> None:
@@ -323,6 +349,7 @@ def test_beside_the_kernels_driver_freeipmi_keeps_to_it(machine: Machine) -> Non
         ),
         ({"way": "freeipmi", "arguments": ["--password=hunter2"]}, "found --password"),
         ({"way": "freeipmi", "command": ["ipmi-dcmi", "-phunter2"]}, "found -p"),
+        ({"way": "ipmitool", "arguments": ["-H", "{host}-bmc"]}, "expected {node}, {short} or {name}, found {host}"),
         ({"way": "guess"}, "Input should be 'auto', 'native'"),
         ({"refresh_seconds": 0}, "greater than or equal to 1"),
         ({"password": "hunter2"}, "Extra inputs"),
