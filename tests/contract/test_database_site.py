@@ -187,6 +187,75 @@ def test_a_guest_is_not_counted_beside_its_host(site: Site) -> None:
     assert site.reader.clusters()[0].power_uw == 180_000_000
 
 
+def nested(site: Site, guest_cluster: str) -> tuple[int, int]:
+    """Take in a host of c1 and its guest; return what each has booked."""
+    host, guest = worked_case(HandJournal(node="host")), HandJournal(node="guest", machine_id="m2", parent="host/vm-1")
+    guest.append([system(figures(1000 * J, 0))])
+    site.take(host)
+    site.take(guest, guest_cluster)
+    return host.control_uj, guest.control_uj
+
+
+def usage_uj(site: Site, cluster: str | None = None, node: str | None = None) -> int:
+    rows = site.reader.usage(UsageBy.CLUSTER, minutes(0, 5), cluster=cluster, node=node).rows
+    return sum(row.energy_total_uj for row in rows)
+
+
+def test_a_guest_of_another_cluster_counts_in_its_own_and_not_in_the_sites(site: Site) -> None:
+    host_uj, guest_uj = nested(site, "c2")
+
+    assert usage_uj(site) == host_uj
+    assert usage_uj(site, "c1") == host_uj
+    assert usage_uj(site, "c2") == guest_uj
+    assert site.reader.overview().energy_today_uj == host_uj
+    assert site.reader.overview(cluster="c2").energy_today_uj == guest_uj
+    assert sum(point.energy_uj for point in site.reader.power(minutes(0, 5), 300, "c2")) == guest_uj
+    assert [cluster.power_uw is not None for cluster in site.reader.clusters()] == [True, True]
+
+
+def test_a_guest_that_is_asked_for_by_name_is_shown(site: Site) -> None:
+    _, guest_uj = nested(site, "c1")
+
+    assert usage_uj(site, node="guest") == guest_uj
+    assert usage_uj(site, "c1", "guest") == guest_uj
+
+
+@pytest.mark.parametrize(
+    ("parents", "counted"),
+    [
+        ({"a": None, "b": "a/vm", "c": "b/vm"}, {"a"}),
+        ({"a": "b/vm", "b": "a/vm"}, {"a", "b"}),
+        ({"a": "a/vm"}, {"a"}),
+        ({"a": "elsewhere/vm"}, {"a"}),
+    ],
+    ids=["a guest of a guest", "a circle", "its own host", "a host that is not accounted"],
+)
+def test_who_is_counted(site: Site, parents: dict[str, str | None], counted: set[str]) -> None:
+    sizes = {}
+    for number, (name, parent) in enumerate(parents.items()):
+        journal = HandJournal(node=name, machine_id=f"m{number}", parent=parent)
+        journal.append([system(figures(10**number * J, 0))])
+        site.take(journal)
+        sizes[name] = journal.control_uj
+
+    assert usage_uj(site) == sum(sizes[name] for name in counted)
+
+
+def test_a_guest_that_migrated_has_its_new_host(site: Site) -> None:
+    first, second = worked_case(HandJournal(node="hv1")), worked_case(HandJournal(node="hv2", machine_id="m3"))
+    guest = HandJournal(node="guest", machine_id="m2", parent="hv1/vm-1")
+    guest.append([system(figures(500 * J, 0))])
+    for journal in (first, second, guest):
+        site.take(journal)
+    guest.new_epoch()
+    guest.parent = "hv2/vm-1"
+    guest.append([system(figures(700 * J, 0))])
+    site.take(guest)
+
+    assert site.reader.node("guest").parent == "hv2/vm-1"
+    assert usage_uj(site) == first.control_uj + second.control_uj
+
+
 def test_health_says_what_waits(site: Site) -> None:
     site.take(worked_case(HandJournal()))
     before = site.reader.health()

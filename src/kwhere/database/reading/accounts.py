@@ -93,7 +93,7 @@ def list_clusters(moment: Moment) -> tuple[ClusterRecord, ...]:
     """Return all clusters by name."""
     nodes = schema.nodes
     zones = zones_by_cluster(moment.connection, moment.site)
-    left_out = left_out_nodes(moment.connection)
+    left_out = {cluster_id: left_out_nodes(moment.connection, {cluster_id}) for cluster_id in zones}
     live = select(_units.cluster_id, func.count()).where(_units.ended_ns.is_(None)).group_by(_units.cluster_id)
     running: dict[int, int] = {row[0]: row[1] for row in moment.connection.execute(live)}
     states: dict[int, Counter[NodeState]] = {}
@@ -101,7 +101,7 @@ def list_clusters(moment: Moment) -> tuple[ClusterRecord, ...]:
     for row in moment.connection.execute(select(*NODE_COLUMNS, nodes.c.newest_slot_ns)):
         state = state_of_row(row, moment.now_ns)
         states.setdefault(row.cluster_id, Counter())[state] += 1
-        if state is NodeState.UP and row.newest_slot_ns and row.id not in left_out:
+        if state is NodeState.UP and row.newest_slot_ns and row.id not in left_out[row.cluster_id]:
             energy_uj = sum(part.total_uj for part in shares(row._mapping).values())
             power[row.cluster_id] = power.get(row.cluster_id, 0.0) + energy_uj * 1e9 / row.newest_slot_ns
     rows = moment.connection.execute(select(_clusters.id, _clusters.name).order_by(_clusters.name))

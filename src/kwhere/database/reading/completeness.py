@@ -89,10 +89,10 @@ def coverage(moment: Moment, table: Table, span: Span, node_ids: Collection[int]
 
 
 def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] | None = None) -> Coverage:
-    """Return the coverage of all nodes together, or of those of `node_ids`."""
+    """Return the coverage of all nodes together that no host accounts for, or of those of `node_ids`, guests or not."""
     left_out = left_out_nodes(moment.connection)
     nodes = schema.nodes.c
-    chosen = None if node_ids is None else sorted(set(node_ids) - left_out)
+    chosen = None if node_ids is None else sorted(set(node_ids))
     query = select(func.sum(cast(_expected(moment, span), Double))).where(nodes.first_start_ns.is_not(None))
     if chosen is not None:
         query = query.where(nodes.id.in_(chosen))

@@ -23,7 +23,8 @@ _units = schema.units.c
 def overview(moment: Moment, top: int, cluster: str | None = None) -> Overview:
     """Return power now, today's energy and grams, how complete and how measured, and the largest units now."""
     rows = _node_rows(moment, cluster)
-    left_out = left_out_nodes(moment.connection)
+    within = None if cluster is None else {row.cluster_id for row in rows}
+    left_out = left_out_nodes(moment.connection, within)
     counted = [row for row in rows if row.id not in left_out]
     up = [row for row in counted if state_of_row(row, moment.now_ns) is NodeState.UP and row.newest_slot_ns]
     power = _power(up)

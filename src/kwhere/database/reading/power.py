@@ -37,10 +37,11 @@ def power_points(
 
 def _node_ids(moment: Moment, cluster: str | None, node: str | None) -> list[int]:
     nodes = schema.nodes.c
-    query = select(nodes.id).where(nodes.cluster_id.in_(cluster_ids(moment.connection, cluster)))
+    within = cluster_ids(moment.connection, cluster)
+    query = select(nodes.id).where(nodes.cluster_id.in_(within))
     if node is not None:
         return list(moment.connection.execute(query.where(nodes.name == node)).scalars())
-    left_out = left_out_nodes(moment.connection)
+    left_out = left_out_nodes(moment.connection, within)
     return [row for row in moment.connection.execute(query).scalars() if row not in left_out]
 
 

@@ -1,6 +1,8 @@
 """What every reading needs of the site: grid, zone, the reporting source of factors, whom sums leave out."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -46,11 +48,44 @@ def reporting_sources(connection: Connection) -> frozenset[int]:
     return frozenset(connection.execute(select(sources.id).where(sources.reporting)).scalars())
 
 
-def left_out_nodes(connection: Connection) -> frozenset[int]:
-    """Return ids of guests whose host is accounted too: its sums already hold them."""
+def left_out_nodes(connection: Connection, within: Collection[int] | None = None) -> frozenset[int]:
+    """Return ids of guests whose host is accounted too: sums over these clusters (all: None) already hold them.
+
+    A guest's host is the node of that name in its own cluster, else the only one of that name. A guest of a guest
+    counts as its hosts do. Nodes that name one another in a circle are no guests.
+    """
     nodes = schema.nodes.c
-    guests = connection.execute(select(nodes.id, nodes.cluster_id, nodes.parent).where(nodes.parent.is_not(None))).all()
-    if not guests:
+    if connection.execute(select(nodes.id).where(nodes.parent.is_not(None)).limit(1)).first() is None:
         return frozenset()
-    hosts = {(row.cluster_id, row.name) for row in connection.execute(select(nodes.cluster_id, nodes.name))}
-    return frozenset(row.id for row in guests if (row.cluster_id, row.parent.split("/", 1)[0]) in hosts)
+    rows = connection.execute(select(nodes.id, nodes.cluster_id, nodes.name, nodes.parent)).all()
+    named: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        named.setdefault(row.name, []).append((row.cluster_id, row.id))
+    cluster_of = {row.id: row.cluster_id for row in rows}
+    host_of = {row.id: host for row in rows if row.parent and (host := _host_of(row, named)) is not None}
+    return frozenset(
+        guest
+        for guest in host_of
+        if any(within is None or cluster_of[host] in within for host in _hosts_above(guest, host_of))
+    )
+
+
+def _host_of(guest: Any, named: Mapping[str, Sequence[tuple[int, int]]]) -> int | None:
+    """Return the id of the node that a guest names as its host."""
+    found = named.get(guest.parent.split("/", 1)[0], ())
+    own = [node_id for cluster_id, node_id in found if cluster_id == guest.cluster_id]
+    if own:
+        return own[0]
+    return found[0][1] if len(found) == 1 else None
+
+
+def _hosts_above(guest: int, host_of: Mapping[int, int]) -> list[int]:
+    """Return a guest's host, its host's host, …; none where that leads back to one of them."""
+    above: list[int] = []
+    node: int | None = host_of[guest]
+    while node is not None:
+        if node == guest or node in above:
+            return []
+        above.append(node)
+        node = host_of.get(node)
+    return above

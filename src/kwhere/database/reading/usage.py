@@ -50,10 +50,17 @@ class UsageFilter:
             found.append(schema.projects.c.name == self.project)
         if self.manager is not None:
             found.append(_runs.manager == self.manager)
-        left_out = left_out_nodes(moment.connection)
+        left_out = self.left_out(moment)
         if left_out:
             found.append(_nodes.id.not_in(sorted(left_out)))
         return found
+
+    def left_out(self, moment: Moment) -> frozenset[int]:
+        """Return ids of guests that sums leave out; one that is asked for by name is not."""
+        if self.node is not None:
+            return frozenset()
+        within = None if self.cluster is None else cluster_ids(moment.connection, self.cluster)
+        return left_out_nodes(moment.connection, within)
 
 
 def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter) -> UsageReport:
@@ -75,7 +82,8 @@ def _node_ids(moment: Moment, narrowed: UsageFilter) -> list[int]:
     query = select(_nodes.id).where(_nodes.cluster_id.in_(cluster_ids(moment.connection, narrowed.cluster)))
     if narrowed.node is not None:
         query = query.where(_nodes.name == narrowed.node)
-    return list(moment.connection.execute(query).scalars())
+    left_out = narrowed.left_out(moment)
+    return [node_id for node_id in moment.connection.execute(query).scalars() if node_id not in left_out]
 
 
 def _keys(by: UsageBy, table: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
