@@ -7,7 +7,7 @@ from dataclasses import replace
 from kwhere.core.terms import DomainKind, Method
 from kwhere.kernel.identity import read_cpu_model
 from kwhere.kernel.powercap import POWERCAP_DIRECTORY
-from kwhere.local.doctor import Check, Remedy, counted, failed, missing, ok, warning
+from kwhere.local.doctor import Check, CheckState, Remedy, counted, failed, missing, ok, warning
 from kwhere.local.doctor_answers import MeterAnswer
 from kwhere.local.doctor_machine import hypervisor_of
 from kwhere.local.doctor_meter_reasons import advice_for
@@ -47,6 +47,9 @@ def _check_source(status: SourceStatus, meters: Meters, place: Place, answer: Me
         return _closed_rapl(name, status, meters, place)
     if status.reason == "permission" and place.is_root:
         return failed(name, "not readable, not even by root", f"{status.detail}. A container or a policy forbids it.")
+    if status.source == "perf" and status.reason == "permission" and _is_closed("powercap", meters):
+        check = _by_table(name, status, place)  # the same counters: one of the two is enough, so one hint
+        return replace(check, state=CheckState.MISSING, why=f"Another way to what powercap reads. {check.why}")
     special = _absent(name, status, meters, place) if status.reason == "absent" else None
     return special or _by_table(name, status, place)
 
@@ -62,7 +65,7 @@ def _by_table(name: str, status: SourceStatus, place: Place) -> Check:
 def _closed_rapl(name: str, status: SourceStatus, meters: Meters, place: Place) -> Check:
     if place.is_root:
         return failed(name, "not readable, not even by root", f"{status.detail}. A container or a policy forbids it.")
-    if status.source == "psys" and any(s.source == "powercap" and s.reason == "permission" for s in meters.sources):
+    if status.source == "psys" and _is_closed("powercap", meters):
         return failed(name, "readable by root only", "The command for meter powercap opens this one too.")
     remedies: tuple[Remedy, ...] = open_powercap(str(place.fs.path(POWERCAP_DIRECTORY)), place.user)
     why = f"{_sentence(status.detail)} Start kwhere anew once it is open."
@@ -70,6 +73,10 @@ def _closed_rapl(name: str, status: SourceStatus, meters: Meters, place: Place) 
     if status.source == "powercap" and not any(meter.method is not Method.MODELLED for meter in meters.meters):
         return replace(check, headline="CPU energy is estimated: RAPL is readable by root only")
     return check
+
+
+def _is_closed(source: str, meters: Meters) -> bool:
+    return any(status.source == source and status.reason == "permission" for status in meters.sources)
 
 
 def _absent(name: str, status: SourceStatus, meters: Meters, place: Place) -> Check | None:

@@ -24,6 +24,8 @@ LOOK_BACK = timedelta(minutes=30)
 """Of each node: windows of two minutes."""
 REST_SECONDS = 60.0
 """Between two rounds."""
+WAIT_SECONDS = 5.0
+"""While no node is known yet."""
 REST_RATIO = 4
 """After each node the round rests for so many times as long as it took: a fifth of one CPU at most."""
 PAGE = 200
@@ -82,7 +84,7 @@ class AgreementRound:
     def _run_on(self) -> None:
         while not self._over.is_set():
             self.run_once()
-            self._over.wait(REST_SECONDS)
+            self._over.wait(REST_SECONDS if self._found else WAIT_SECONDS)
 
     def _nodes(self) -> Iterator[NodeRecord]:
         after: str | None = None

@@ -17,6 +17,7 @@ from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.local.doctor import CheckState
 from kwhere.local.doctor_answers import MeterAnswer, ask_meters
 from kwhere.local.doctor_energy import CHECKS
+from kwhere.local.doctor_hints import hints
 from kwhere.local.doctor_meter_reasons import ADVICE, ANY, advice_for
 from kwhere.local.doctor_text import report
 from kwhere.meters.background import BackgroundMeter, BlockingSource, SlowFacts
@@ -143,6 +144,15 @@ def test_what_a_command_opens_has_undo_and_risk(source: str, reason: str, detail
         assert all(remedy.risk or "one question" in remedy.title for remedy in check.remedies)
     if "chown" in command and source != "ipmi_dcmi":
         assert "CVE-2020-8694" in (check.remedies[0].risk or "")
+
+
+def test_perf_is_no_second_hint_where_powercap_is_closed_too() -> None:
+    powercap, perf = (SourceStatus(source, up=False, reason="permission") for source in ("powercap", "perf"))
+
+    checks = found(CHECKS, recorded("xeon-2s-dram", meters=with_sources(powercap, perf)))
+
+    assert [hint.title for hint in hints(checks.values())] == ["CPU energy is estimated: RAPL is readable by root only"]
+    assert checks["meter_perf"].remedies
 
 
 def test_the_kernels_setting_is_put_back_to_what_it_was(tmp_path: Path) -> None:
