@@ -13,6 +13,7 @@ from kwhere.kernel.stat import CpuStat, CpuTimes
 from kwhere.ledger.rows import Slot
 from kwhere.meters.meter import Domain, Reading
 from kwhere.sampling.energy_book import EnergyBook
+from kwhere.sampling.gpu_book import GpuBook
 from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
 from kwhere.sampling.node_cpu import NodeCpu
@@ -245,6 +246,7 @@ class World:
     ticks: dict[int, int]
     fed: bool = False
     """Whether units of libvirt are told their energy."""
+    gpus: GpuBook | None = None
     sampler: Sampler = field(init=False)
 
     def __post_init__(self) -> None:
@@ -281,10 +283,11 @@ class World:
             cpu=NodeCpu(self.topology),
             units=[self.units],
             bank=bank,
-            energy=EnergyBook(bank, baseline, self.policy, platforms),
+            energy=EnergyBook(bank, baseline, self.policy, platforms, self.gpus),
             weigher=Weigher(self.memory_bytes),
             sink=self.sink,
             board=TotalsBoard(),
+            gpus=self.gpus,
             guests=GuestBook(lambda unit: unit.key.manager == "libvirt") if self.fed else None,
         )
         return Sampler(parts, self.timing)

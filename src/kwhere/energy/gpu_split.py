@@ -10,6 +10,11 @@ from kwhere.energy.split import Held, Use
 
 WHOLE = 1000
 """A whole device or full activity, in thousandths."""
+PARTS = 840_000_000
+"""A whole device at full activity, in weights that are added over time: those of every way of sharing are alike.
+
+Halves to eighths, sevenths and thousandths of it are whole numbers, so that they are exact.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,56 @@ def mig_holding(instances: Sequence[MigInstance], units: int, total_slices: int,
     """Return weights of idle energy of a GPU with MIG: slices held of `total_slices`, the rest unallocated."""
     held = _by_holder(instances, [instance.slices * span_ns for instance in instances], units)
     return Held(held.weights, total_slices * span_ns, [span_ns] * units)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedInstance:
+    """One MIG instance with all who hold it; `positions` are the holders' among the units."""
+
+    slices: int
+    holders: Sequence[GpuHolder] = ()
+    positions: Sequence[int] = ()
+    activity: int | None = None
+    has_process: bool = False
+
+
+def active_use(holders: Sequence[GpuHolder], stranger_sm_utilisation: int = 0) -> Use:
+    """Return `device_use` as parts of the device that were active, so that steps of one span can be added."""
+    use = device_use(holders, stranger_sm_utilisation)
+    if not holders or any(holder.exclusive for holder in holders):
+        total = max(1, sum(use.weights) + use.system)
+        return Use([weight * PARTS // total for weight in use.weights], use.system * PARTS // total)
+    return Use([weight * PARTS // WHOLE for weight in use.weights], use.system * PARTS // WHOLE)
+
+
+def divided_use(instances: Sequence[SharedInstance], units: int, total_slices: int) -> Use:
+    """Return `mig_use` as parts of the device; within an instance energy goes as on a device of its own."""
+    parts: list[MigInstance] = []
+    for instance in instances:
+        use = device_use(instance.holders)
+        total = max(1, sum(use.weights) + use.system)
+        owners = [*zip(instance.positions, use.weights, strict=True), (None, use.system)]
+        parts += [
+            MigInstance(instance.slices * PARTS * weight // total, holder, instance.activity, instance.has_process)
+            for holder, weight in owners
+            if weight
+        ]
+    use = mig_use(parts, units)
+    scale = total_slices * WHOLE
+    return Use([weight // scale for weight in use.weights], use.system // scale)
+
+
+def divided_holding(instances: Sequence[SharedInstance], units: int, total_slices: int, span_ns: int) -> Held:
+    """Return `mig_holding` with instances that several units share; what nobody holds of one is unallocated."""
+    parts: list[MigInstance] = []
+    for instance in instances:
+        held = device_holding(instance.holders, 1)
+        capacity = max(1, held.capacity, sum(held.amounts))
+        parts += [
+            MigInstance(instance.slices * PARTS * amount // capacity, holder)
+            for holder, amount in zip(instance.positions, held.amounts, strict=True)
+        ]
+    return mig_holding(parts, units, total_slices * PARTS, span_ns)
 
 
 def _claims(holders: Sequence[GpuHolder]) -> list[int]:

@@ -30,6 +30,10 @@ class Sums:
     io_read_operations: int | None = None
     io_write_operations: int | None = None
     throttled_ns: int | None = None
+    gpu_allocated_ns: int | None = None
+    """GPU time held: a whole device for a second is one second, a seventh of it a seventh."""
+    gpu_busy_ns: int | None = None
+    gpu_memory_byte_ns: int | None = None
 
     def copy(self) -> "Sums":
         """Return a copy that does not move any more."""
@@ -46,6 +50,9 @@ class Sums:
             self.io_read_operations,
             self.io_write_operations,
             self.throttled_ns,
+            self.gpu_allocated_ns,
+            self.gpu_busy_ns,
+            self.gpu_memory_byte_ns,
         )
 
 

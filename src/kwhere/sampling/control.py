@@ -14,6 +14,8 @@ class _Line:
     total_uj: int = 0
     open_uj: int = 0
     spans_ns: dict[str, int] = field(default_factory=dict)
+    ways_uj: dict[tuple[Method, str], int] = field(default_factory=dict)
+    """Of the open slot, by how it is known: an old GPU beside new ones."""
 
 
 class ControlSums:
@@ -29,7 +31,8 @@ class ControlSums:
         line = self._lines.get(component)
         if line is None:
             line = self._lines[component] = _Line(method, source)
-        line.method, line.source = method, source
+        line.ways_uj[(method, source)] = line.ways_uj.get((method, source), 0) + energy_uj
+        line.method, line.source = max(sorted(line.ways_uj), key=lambda way: line.ways_uj[way])
         line.total_uj += energy_uj
         line.open_uj += energy_uj
         line.spans_ns[domain] = line.spans_ns.get(domain, 0) + span_ns
@@ -47,6 +50,7 @@ class ControlSums:
         for line in self._lines.values():
             line.open_uj = 0
             line.spans_ns = {}
+            line.ways_uj = {}
 
     def rebase(self) -> None:
         """Let totals begin at 0 from here on; the open slot is not touched."""

@@ -11,6 +11,7 @@ from kwhere.energy.platform import Modelled, PlatformState
 from kwhere.energy.split import DomainSplit, Held, Use, idle_energy, split_domain
 from kwhere.meters.meter import PLATFORM, Domain
 from kwhere.sampling.dynamic_seen import DynamicSeen
+from kwhere.sampling.gpu_book import GpuBook, GpuWeights
 from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank, MeterStep
 from kwhere.sampling.platform_book import PlatformBook, PlatformClosed
 from kwhere.sampling.weights import SpanWeights, Weights
@@ -44,6 +45,7 @@ class EnergyBook:
         baseline_of: Callable[[str, Domain], IdleBaseline],
         policy: IdlePolicy,
         platforms: Sequence[PlatformBook] = (),
+        gpus: GpuBook | None = None,
     ) -> None:
         """`baseline_of` gives the idle baseline of a source's domain when it is first seen.
 
@@ -53,6 +55,7 @@ class EnergyBook:
         self._baseline_of = baseline_of
         self._policy = policy
         self._candidates = tuple(platforms)
+        self._gpus = gpus
         self._platform: PlatformBook | None = None
         self._spans: dict[Domain, SpanWeights] = {}
         self._given_dynamic = DynamicSeen()
@@ -132,6 +135,8 @@ class EnergyBook:
             span.add(weights)
         if step.method is Method.HYPERVISOR:
             return self._given(step, span, weights, topology)
+        if step.first or (step.step.gaps and not step.step.fresh):
+            self._take_gpu(domain)
         baseline = self.baseline(step.source, domain)
         holds = self._platform is not None and self._platform.holds(COMPONENT_OF[domain.kind])
         inside = self._platform if holds else None
@@ -146,7 +151,7 @@ class EnergyBook:
         energy_uj, span_ns = step.step.energy_uj or 0, step.step.span_ns
         gathered = span.take() or weights
         idle_uj = idle_energy(energy_uj, baseline.idle_uw, span_ns)
-        baseline.observe(energy_uj, span_ns, utilisation(domain, gathered, topology), utc_ns)
+        baseline.observe(energy_uj, span_ns, self._utilisation(domain, gathered, topology), utc_ns)
         parts = Modelled(energy_uj - idle_uj, idle_uj)
         if inside is None:
             return (self._split(step, parts, gathered, topology, span_ns),)
@@ -175,11 +180,13 @@ class EnergyBook:
 
     def _split(self, step: MeterStep, energy: Modelled, weights: Weights, topology: Topology, span_ns: int) -> Booking:
         """Return one domain's energy split by the weights of its span."""
-        use, held = shares_of(step.domain, weights, topology)
+        gpu = self._take_gpu(step.domain)
+        use, held = shares_of(step.domain, weights, topology) if gpu is None else (gpu.use, gpu.held)
+        keys = weights.keys if gpu is None else gpu.keys
         given = step.method is Method.HYPERVISOR
         if step.domain.kind is DomainKind.OTHER:
             use = self._given_dynamic.take(weights.keys)
-        policy = IdlePolicy.NONE if step.domain.kind is DomainKind.GPU else self._policy
+        policy = IdlePolicy.NONE if step.domain.kind is DomainKind.GPU and gpu is None else self._policy
         return Booking(
             component=COMPONENT_OF[step.domain.kind],
             domain=str(step.domain),
@@ -187,11 +194,21 @@ class EnergyBook:
             method=step.method,
             energy_uj=energy.dynamic_uj + energy.idle_uj,
             span_ns=span_ns,
-            keys=weights.keys,
+            keys=keys,
             split=split_domain(energy.dynamic_uj, energy.idle_uj, use, held, policy),
             held=held.amounts,
             idle_origin=IdleOrigin.GIVEN if given else self.baseline(step.source, step.domain).origin,
         )
+
+    def _take_gpu(self, domain: Domain) -> GpuWeights | None:
+        """Return who held a GPU since its last fresh reading; None for other domains and where nobody knows."""
+        return self._gpus.take(domain.index) if self._gpus is not None and domain.kind is DomainKind.GPU else None
+
+    def _utilisation(self, domain: Domain, weights: Weights, topology: Topology) -> float | None:
+        if domain.kind is not DomainKind.GPU or self._gpus is None:
+            return utilisation(domain, weights, topology)
+        gpu = self._gpus.peek(domain.index)
+        return None if gpu is None else gpu.utilisation
 
     def _released(self, platform: PlatformBook, closed: PlatformClosed, topology: Topology) -> list[Booking]:
         """Return the split of modelled components that the platform's span set free."""

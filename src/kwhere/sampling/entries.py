@@ -49,6 +49,9 @@ def figures(account: Account, components: Collection[Component], *, cpu: bool = 
         io_read_operations=_difference(now.io_read_operations, then.io_read_operations),
         io_write_operations=_difference(now.io_write_operations, then.io_write_operations),
         throttled_ns=_difference(now.throttled_ns, then.throttled_ns),
+        gpu_allocated_ns=_difference(now.gpu_allocated_ns, then.gpu_allocated_ns),
+        gpu_busy_ns=_difference(now.gpu_busy_ns, then.gpu_busy_ns),
+        gpu_memory_byte_seconds=_seconds(now.gpu_memory_byte_ns, then.gpu_memory_byte_ns),
     )
     if cpu:
         found.cpu_user_ns, found.cpu_system_ns = _modes(now, then)

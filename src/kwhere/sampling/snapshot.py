@@ -6,6 +6,7 @@ from kwhere.core.terms import Component
 from kwhere.ledger.rows import ENERGY_COLUMNS
 from kwhere.meters.meter import PLATFORM
 from kwhere.sampling.accounts import Account
+from kwhere.sampling.gpu_book import UnitGpu
 from kwhere.sampling.meter_bank import COMPONENT_OF
 from kwhere.sampling.step import Sampler
 from kwhere.sampling.totals import EnergyRow, IdleBaselineNow, SourceTotals, StepCounts, Totals, UnitTotals
@@ -14,12 +15,14 @@ from kwhere.sampling.totals import EnergyRow, IdleBaselineNow, SourceTotals, Ste
 def build_totals(sampler: Sampler, counts: StepCounts) -> Totals:
     """Return everything since the process began, as it stands after the last step."""
     components = sampler.control.totals_uj()
-    bank, energy = sampler.parts.bank, sampler.parts.energy
+    bank, energy, gpus = sampler.parts.bank, sampler.parts.energy, sampler.parts.gpus
     return Totals(
         created_utc_ns=sampler.created_utc_ns,
         utc_ns=sampler.last_utc_ns,
         units=tuple(
-            unit_totals(account, components) for _, account in sorted(sampler.accounts.units.items()) if account.unit
+            unit_totals(account, components, gpus.of(key) if gpus is not None else ())
+            for key, account in sorted(sampler.accounts.units.items())
+            if account.unit
         ),
         system_uj=energy_row(sampler.accounts.system, components),
         unallocated_uj=energy_row(sampler.accounts.unallocated, components),
@@ -64,7 +67,7 @@ def idle_in_force(sampler: Sampler) -> tuple[IdleBaselineNow, ...]:
     return tuple(found)
 
 
-def unit_totals(account: Account, components: Collection[Component]) -> UnitTotals:
+def unit_totals(account: Account, components: Collection[Component], gpus: tuple[UnitGpu, ...] = ()) -> UnitTotals:
     """Return one unit's totals."""
     assert account.unit is not None
     user_ns, system_ns = account.shown_modes()
@@ -77,6 +80,7 @@ def unit_totals(account: Account, components: Collection[Component]) -> UnitTota
         cpu_system_ns=system_ns,
         detail=account.detail,
         power_uw=account.power_uw,
+        gpus=gpus,
     )
 
 

@@ -18,6 +18,7 @@ from kwhere.sampling.control import ControlSums
 from kwhere.sampling.cpu_book import CpuBook, UnitTimes
 from kwhere.sampling.detail_book import DetailBook
 from kwhere.sampling.energy_book import Booking, EnergyBook
+from kwhere.sampling.gpu_book import GpuBook
 from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
 from kwhere.sampling.node_cpu import BusyStep, NodeCpu
@@ -61,6 +62,8 @@ class NodeParts:
     weigher: Weigher
     sink: SlotSink
     board: TotalsBoard
+    gpus: GpuBook | None = None
+    """None where no vendor's GPUs are seen."""
     guests: GuestBook | None = None
     """Where virtual machines on this host are told their own energy."""
 
@@ -179,6 +182,7 @@ class Sampler:
             self._account(times, busy, elapsed_ns)
             weights, holdings = self._weigh(times, busy, elapsed_ns)
             self._hold(times, holdings)
+            self._hold_gpus(times, now.monotonic_ns, elapsed_ns)
             self._book(
                 self._parts.energy.step(
                     meters, weights, self._parts.cpu.topology, now_ns=now.monotonic_ns, utc_ns=now.utc_ns
@@ -274,6 +278,12 @@ class Sampler:
                 sums.cpu_allocated_ns = (sums.cpu_allocated_ns or 0) + milli * lived_ns // 1000
             if memory is not None:
                 sums.memory_allocated_byte_ns = (sums.memory_allocated_byte_ns or 0) + memory * lived_ns
+
+    def _hold_gpus(self, times: UnitTimes, now_ns: int, elapsed_ns: int) -> None:
+        """Take in who holds which GPU in this step, before its energy is split."""
+        if self._parts.gpus is not None:
+            lived_ns = {unit.key: lived for unit, lived in zip(times.roster.units, times.lived_ns, strict=True)}
+            self._parts.gpus.step(lived_ns, self.accounts, now_ns, elapsed_ns)
 
     def _book(self, bookings: Sequence[Booking]) -> None:
         assert self._slot is not None

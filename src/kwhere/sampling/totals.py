@@ -9,6 +9,7 @@ from kwhere.core.unit import UnitKey
 from kwhere.discovery.unit_source import CpuReading, TrackedUnit, UnitDetail
 from kwhere.energy.baseline import IdleOrigin
 from kwhere.meters.meter import Domain
+from kwhere.sampling.gpu_book import UnitGpu
 
 EnergyRow = Mapping[tuple[Component, Part], int]
 """Microjoules by component and part; a component that nothing measures is absent."""
@@ -28,6 +29,8 @@ class UnitTotals:
     detail: UnitDetail | None = None
     power_uw: int | None = None
     """Mean over the newest closed slot."""
+    gpus: tuple[UnitGpu, ...] = ()
+    """GPUs and instances that it holds or held."""
 
     @property
     def key(self) -> UnitKey:

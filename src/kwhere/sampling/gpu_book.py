@@ -1,0 +1,184 @@
+"""GPUs in the steps: weights gathered until a GPU's meter is fresh, and what each unit held and used of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.unit import UnitKey
+from kwhere.devices.gpu import GpuSource
+from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim, GpuHolders
+from kwhere.energy.gpu_split import PARTS
+from kwhere.energy.split import Held, Use
+from kwhere.sampling.accounts import Accounts, Sums
+from kwhere.sampling.gpu_holding import DeviceStep, UnitHold, device_step
+
+_LONGEST_NS = 600 * NANOSECONDS_PER_SECOND
+"""A GPU whose meter says nothing for longer: who held it before is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWeights:
+    """Who gets the energy of one GPU over one span."""
+
+    keys: tuple[UnitKey, ...]
+    use: Use
+    held: Held
+    utilisation: float | None
+    """Share of the span in which a process had a context on it; None: not known all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGpu:
+    """What one unit holds, or held, of one GPU or instance, since the process began. None is not known."""
+
+    device: str
+    instance: str
+    """Empty: the whole device."""
+    index: int
+    source: ClaimSource
+    share_ratio: float
+    """Of the whole device; 0 once it is not held any more."""
+    memory_bytes: int | None
+    """Now."""
+    memory_peak_bytes: int | None
+    busy_ns: int | None
+    """GPU time: a whole device for a second is one second."""
+    held_ns: int
+    held_idle_ns: int | None
+    """Held while nothing of the unit ran there."""
+    idle_since_ns: int | None
+    """Monotonic time since which nothing of it runs there; None: something does, or it is not known."""
+
+
+@dataclass(slots=True)
+class _Span:
+    """One GPU's weights since its last fresh reading."""
+
+    use: dict[UnitKey, int] = field(default_factory=dict)
+    system: int = 0
+    held: dict[UnitKey, int] = field(default_factory=dict)
+    capacity: int = 0
+    lived: dict[UnitKey, int] = field(default_factory=dict)
+    span_ns: int = 0
+    busy_ns: float | None = 0.0
+
+    def add(self, step: DeviceStep, lived_ns: Mapping[UnitKey, int], elapsed_ns: int) -> None:
+        for unit, use, amount in zip(step.units, step.use.weights, step.held.amounts, strict=True):
+            lived = lived_ns[unit]
+            self.use[unit] = self.use.get(unit, 0) + use * lived
+            self.held[unit] = self.held.get(unit, 0) + amount * PARTS // max(1, step.held.capacity) * lived
+            self.lived[unit] = self.lived.get(unit, 0) + lived
+        self.system += step.use.system * elapsed_ns
+        self.capacity += PARTS * elapsed_ns
+        self.span_ns += elapsed_ns
+        known = self.busy_ns is not None and step.utilisation is not None
+        self.busy_ns = (self.busy_ns or 0.0) + (step.utilisation or 0.0) * elapsed_ns if known else None
+
+    def weights(self) -> GpuWeights:
+        keys = tuple(sorted(self.use))
+        return GpuWeights(
+            keys,
+            Use([self.use[key] for key in keys], self.system),
+            Held([self.held[key] for key in keys], self.capacity, [self.lived[key] for key in keys]),
+            None if self.busy_ns is None or not self.span_ns else self.busy_ns / self.span_ns,
+        )
+
+
+class GpuBook:
+    """Written by the sampler's thread alone."""
+
+    def __init__(self, sources: Sequence[GpuSource], holders: GpuHolders) -> None:
+        self._sources = tuple(sources)
+        self._holders = holders
+        self._spans: dict[str, _Span] = {}
+        self._units: dict[UnitKey, dict[tuple[str, str], UnitGpu]] = {}
+
+    def step(self, lived_ns: Mapping[UnitKey, int], accounts: Accounts, now_ns: int, elapsed_ns: int) -> None:
+        """Take one step in: gather weights, and add GPU time and memory to the units' accounts.
+
+        `lived_ns` has how much of the step each unit of this step existed; claims of others are of units that are gone.
+        """
+        claims: dict[str, list[GpuClaim]] = {}
+        for claim in self._holders.claims():
+            if claim.unit in lived_ns and (claim.share > 0 or claim.exclusive):
+                claims.setdefault(claim.device, []).append(claim)
+        held: set[tuple[UnitKey, str, str]] = set()
+        for source in self._sources:
+            for state in source.snapshot().devices:
+                uuid = state.device.uuid
+                step = device_step(state, claims.get(uuid, ()), self._holders.owner_of)
+                self._span(uuid).add(step, lived_ns, elapsed_ns)
+                for hold in step.holds:
+                    self._add(hold, accounts, lived_ns[hold.unit], now_ns)
+                    held.add((hold.unit, hold.device, hold.instance))
+        self._let_go(held, accounts)
+
+    def take(self, uuid: str) -> GpuWeights | None:
+        """Return what was gathered for a GPU since the last call, and begin anew; None for one that was never seen."""
+        span = self._spans.pop(uuid, None)
+        return None if span is None else span.weights()
+
+    def peek(self, uuid: str) -> GpuWeights | None:
+        """Return what was gathered so far, and go on."""
+        span = self._spans.get(uuid)
+        return None if span is None else span.weights()
+
+    def of(self, unit: UnitKey) -> tuple[UnitGpu, ...]:
+        """Return what a unit holds or held, by device and instance."""
+        found = self._units.get(unit, {})
+        return tuple(found[place] for place in sorted(found))
+
+    def _span(self, uuid: str) -> _Span:
+        span = self._spans.get(uuid)
+        if span is None or span.span_ns > _LONGEST_NS:
+            span = self._spans[uuid] = _Span()
+        return span
+
+    def _add(self, hold: UnitHold, accounts: Accounts, lived_ns: int, now_ns: int) -> None:
+        """Add one hold of one step to the unit's account and to what is shown of it."""
+        account = accounts.units.get(hold.unit)
+        if account is not None and lived_ns:
+            _add_sums(account.sums, hold, lived_ns)
+        places = self._units.setdefault(hold.unit, {})
+        place = (hold.device, hold.instance)
+        before = places.get(place)
+        places[place] = UnitGpu(
+            device=hold.device,
+            instance=hold.instance,
+            index=hold.index,
+            source=hold.source,
+            share_ratio=hold.share,
+            memory_bytes=hold.memory_bytes,
+            memory_peak_bytes=_largest(before.memory_peak_bytes if before else None, hold.memory_bytes),
+            busy_ns=_sum(before.busy_ns if before else None, hold.busy, lived_ns),
+            held_ns=(before.held_ns if before else 0) + lived_ns,
+            held_idle_ns=_sum(
+                before.held_idle_ns if before else None, None if hold.idle is None else float(hold.idle), lived_ns
+            ),
+            idle_since_ns=((before.idle_since_ns if before else None) or now_ns) if hold.idle else None,
+        )
+
+    def _let_go(self, held: set[tuple[UnitKey, str, str]], accounts: Accounts) -> None:
+        """Show what is not held any more as such, and forget units whose accounts are gone."""
+        for unit in [unit for unit in self._units if unit not in accounts.units]:
+            del self._units[unit]
+        for unit, places in self._units.items():
+            for place, seen in places.items():
+                if seen.share_ratio and (unit, *place) not in held:
+                    places[place] = replace(seen, share_ratio=0.0, memory_bytes=None, idle_since_ns=None)
+
+
+def _add_sums(sums: Sums, hold: UnitHold, lived_ns: int) -> None:
+    sums.gpu_allocated_ns = (sums.gpu_allocated_ns or 0) + round(hold.share * lived_ns)
+    sums.gpu_busy_ns = _sum(sums.gpu_busy_ns, hold.busy, lived_ns)
+    if hold.memory_bytes is not None:
+        sums.gpu_memory_byte_ns = (sums.gpu_memory_byte_ns or 0) + hold.memory_bytes * lived_ns
+
+
+def _sum(before: int | None, ratio: float | None, lived_ns: int) -> int | None:
+    """Return a sum of times; a step of which nothing is known adds nothing, and makes nothing known."""
+    return before if ratio is None or not lived_ns else (before or 0) + round(ratio * lived_ns)
+
+
+def _largest(before: int | None, now: int | None) -> int | None:
+    return now if before is None else before if now is None else max(before, now)

@@ -1,0 +1,370 @@
+"""GPUs in the sampler: whoever holds one pays for it, and the sum is the device, to the microjoule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.hand_gpus import HandGpus
+from tests.sampling_world import GIB, SECOND, WATT, World, make_world, unit_key
+
+from kwhere.core.terms import Component, DomainKind, EntryKind, IdlePolicy, Method, Part
+from kwhere.core.unit import UnitKey
+from kwhere.devices.gpu import GpuProcess
+from kwhere.devices.gpu_fields import GpuField
+from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim
+from kwhere.ledger.closure import residuals
+from kwhere.meters.gpu_energy import GpuMeter
+from kwhere.meters.meter import Domain
+from kwhere.sampling.gpu_book import GpuBook, UnitGpu
+from kwhere.sampling.snapshot import build_totals
+from kwhere.sampling.totals import StepCounts, Totals
+
+GPU0 = Domain(DomainKind.GPU, "GPU-0")
+A, B = unit_key("a"), unit_key("b")
+DYNAMIC, IDLE = (Component.GPU, Part.DYNAMIC), (Component.GPU, Part.IDLE)
+
+
+@dataclass
+class HandHolders:
+    """Claims and owners of processes that a test sets by hand."""
+
+    held: list[GpuClaim] = field(default_factory=list)
+    owners: dict[int, UnitKey] = field(default_factory=dict)
+
+    def claims(self) -> Sequence[GpuClaim]:
+        return list(self.held)
+
+    def owner_of(self, pid: int) -> UnitKey | None:
+        return self.owners.get(pid)
+
+
+@dataclass
+class GpuWorld:
+    """A node with GPUs, of which each idles at 100 W, and units a and b."""
+
+    world: World
+    gpus: HandGpus
+    holders: HandHolders
+    joules: dict[str, float] = field(default_factory=dict)
+
+    def step(self, watts: float, uuid: str = "GPU-0", **more: object) -> None:
+        """Let a second pass in which the device draws `watts`."""
+        self.world.clock.advance(SECOND)
+        self.joules[uuid] = self.joules.get(uuid, 0.0) + watts
+        self.gpus.read(uuid, watts=watts, joules=self.joules[uuid], **more)  # type: ignore[arg-type]
+        self.world.sampler.step()
+
+    def totals(self) -> Totals:
+        return build_totals(self.world.sampler, StepCounts())
+
+    def energy(self, key: UnitKey) -> tuple[int, int]:
+        """Return a unit's dynamic and idle GPU energy in joules."""
+        row = next(unit.energy_uj for unit in self.totals().units if unit.key == key)
+        return row[DYNAMIC] // WATT, row[IDLE] // WATT
+
+    def others(self) -> tuple[int, int]:
+        """Return dynamic energy of `system` and unallocated idle energy in joules."""
+        seen = self.totals()
+        return seen.system_uj[DYNAMIC] // WATT, seen.unallocated_uj[IDLE] // WATT
+
+    def unit_gpus(self, key: UnitKey) -> tuple[UnitGpu, ...]:
+        return next(unit.gpus for unit in self.totals().units if unit.key == key)
+
+
+def make(
+    *claims: GpuClaim,
+    slices: int = 1,
+    instances: Sequence[tuple[str, int]] = (),
+    policy: IdlePolicy = IdlePolicy.ALLOCATION,
+) -> GpuWorld:
+    holders = HandHolders(list(claims), {1: A, 2: B})
+    world = make_world(meters=[], idle_watts={GPU0: 100}, policy=policy)
+    gpus = HandGpus(world.clock)
+    gpus.add("GPU-0", slices=slices, instances=instances)
+    world.meters.append(GpuMeter("nvml", gpus))  # type: ignore[arg-type]
+    world.gpus = GpuBook([gpus], holders)
+    world.sampler = world.new_sampler()
+    for name in ("a", "b"):
+        world.units.start(name)
+    made = GpuWorld(world, gpus, holders)
+    made.step(0)
+    return made
+
+
+def claim(unit: UnitKey, **more: object) -> GpuClaim:
+    return GpuClaim(unit, "GPU-0", **more)  # type: ignore[arg-type]
+
+
+def shared(unit: UnitKey, share: int, **more: object) -> GpuClaim:
+    return claim(unit, share=share, exclusive=False, **more)
+
+
+def test_the_holder_has_it_all_also_what_it_draws_idle() -> None:  # case_gpu_61
+    node = make(claim(A))
+
+    node.step(300)
+    node.step(60)
+
+    assert node.energy(A) == (200, 160)
+    assert node.energy(B) == (0, 0)
+    assert node.others() == (0, 0)
+
+
+def test_nobody_holds_it() -> None:
+    node = make()
+
+    node.step(300)
+
+    assert node.others() == (200, 100)
+
+
+def test_a_claim_of_a_unit_that_is_gone_is_nobodys() -> None:
+    node = make(claim(unit_key("gone")))
+
+    node.step(300)
+
+    assert node.others() == (200, 100)
+
+
+def test_two_exclusive_claims_are_the_live_ones() -> None:
+    node = make(claim(A, live=False), claim(B))
+
+    node.step(300)
+
+    assert (node.energy(A), node.energy(B)) == ((0, 0), (200, 100))
+
+
+def test_a_shared_gpu_goes_by_what_each_used_and_holds() -> None:  # case_gpu_44, case_energy_a8
+    node = make(shared(A, 250), shared(B, 500))
+    node.gpus.run("GPU-0", GpuProcess(1, sm_percent=60), GpuProcess(2, sm_percent=20))
+
+    node.step(300)
+
+    assert (node.energy(A), node.energy(B)) == ((150, 25), (50, 50))
+    assert node.others() == (0, 25)
+
+
+def test_a_stranger_on_a_shared_gpu_is_the_systems() -> None:
+    node = make(shared(A, 500))
+    node.gpus.run("GPU-0", GpuProcess(1, sm_percent=30), GpuProcess(99, sm_percent=10))
+
+    node.step(300)
+
+    assert (node.energy(A), node.others()) == ((150, 50), (50, 50))
+
+
+def test_replicas_of_one_unit_are_one_hold() -> None:  # case_gpu_41
+    node = make(shared(A, 250), shared(A, 250))
+
+    node.step(100)
+
+    assert (node.energy(A), node.others()) == ((0, 50), (0, 50))
+    assert [one.share_ratio for one in node.unit_gpus(A)] == [0.5]
+
+
+def test_a_divided_gpu_goes_by_slices_and_activity() -> None:  # case_gpu_29, case_energy_a8
+    node = make(
+        claim(A, instance="MIG-3"), claim(B, instance="MIG-1"), slices=7, instances=[("MIG-3", 3), ("MIG-1", 1)]
+    )
+    node.gpus.activity("GPU-0", "MIG-3", 0.5)
+    node.gpus.activity("GPU-0", "MIG-1", 1.0)
+
+    node.step(350)
+
+    assert (node.energy(A), node.energy(B)) == ((150, 42), (100, 14))
+    assert node.others() == (0, 42)
+
+
+def test_an_instance_whose_activity_nobody_tells_counts_while_it_has_a_process() -> None:
+    node = make(
+        claim(A, instance="MIG-3"), claim(B, instance="MIG-1"), slices=7, instances=[("MIG-3", 3), ("MIG-1", 1)]
+    )
+    node.gpus.run("GPU-0", GpuProcess(2, gpu_instance=2, compute_instance=0))
+
+    node.step(300)
+
+    assert (node.energy(A)[0], node.energy(B)[0]) == (0, 200)
+
+
+def test_an_instance_that_two_share_is_shared_like_a_device() -> None:
+    node = make(shared(A, 500, instance="MIG-3"), shared(B, 250, instance="MIG-3"), slices=7, instances=[("MIG-3", 3)])
+
+    node.step(500)
+
+    assert (node.energy(A)[0], node.energy(B)[0]) == (266, 133)  # 400 J, two to one
+    assert (node.energy(A)[1], node.energy(B)[1]) == (21, 10)  # a half and a quarter of 3/7 of 100 J
+
+
+def test_who_holds_the_whole_of_a_divided_gpu_holds_its_instances() -> None:
+    node = make(claim(A), slices=7, instances=[("MIG-3", 3), ("MIG-4", 4)])
+
+    node.step(300)
+
+    assert node.energy(A) == (200, 100)
+
+
+def test_idle_energy_follows_the_sites_policy() -> None:
+    node = make(claim(A), policy=IdlePolicy.NONE)
+
+    node.step(300)
+
+    assert (node.energy(A), node.others()) == ((200, 0), (0, 100))
+
+
+def test_who_held_it_while_the_meter_was_silent_pays_for_that_time() -> None:
+    node = make(claim(A))
+    for _ in range(3):
+        node.world.step()  # the device is not read
+    node.holders.held = [claim(B)]
+    node.world.step()
+
+    node.step(100 * 5)
+
+    assert (node.energy(A)[1], node.energy(B)[1]) == (300, 200)
+
+
+def test_the_ledger_says_what_was_held_and_used() -> None:
+    node = make(claim(A), shared(B, 500))
+    node.gpus.run("GPU-0", GpuProcess(1, memory_bytes=GIB))
+    node.holders.held = [claim(A)]
+    for _ in range(4):
+        node.step(200, more={GpuField.GPU_UTIL_PERCENT: 75, GpuField.MEMORY_USED_BYTES: 2 * GIB})
+    node.world.sampler.finish()
+
+    entry = next(entry for entry in node.world.sink.slots[-1].entries if entry.key == A)
+    other = next(entry for entry in node.world.sink.slots[-1].entries if entry.key == B)
+
+    assert entry.figures.gpu_busy_ns == 3 * SECOND
+    assert entry.figures.gpu_memory_byte_seconds == 8 * GIB
+    assert other.figures.gpu_busy_ns is None
+
+
+def test_a_gpu_that_is_held_and_idle_says_since_when() -> None:  # case_gpu_61
+    node = make(claim(A, source=ClaimSource.PROLOG))
+    began_ns = node.world.clock.monotonic
+    for _ in range(3):
+        node.step(50, more={GpuField.GPU_UTIL_PERCENT: 0})
+    (idle,) = node.unit_gpus(A)
+    node.gpus.run("GPU-0", GpuProcess(1))
+    node.step(300, more={GpuField.GPU_UTIL_PERCENT: 90})
+
+    (busy,) = node.unit_gpus(A)
+
+    assert (idle.held_idle_ns, idle.source) == (idle.held_ns, ClaimSource.PROLOG)
+    assert idle.idle_since_ns is not None
+    assert idle.idle_since_ns <= began_ns + SECOND
+    assert (busy.held_ns, busy.idle_since_ns) == (idle.held_ns + SECOND, None)
+    assert busy.held_idle_ns == idle.held_idle_ns
+
+
+def test_what_is_not_held_any_more_stays_with_its_sums() -> None:
+    node = make(claim(A))
+    node.step(100)
+    node.holders.held = []
+    node.step(100)
+
+    (seen,) = node.unit_gpus(A)
+
+    assert (seen.share_ratio, seen.held_ns) == (0.0, SECOND)
+
+
+def test_an_old_gpu_beside_a_new_one_says_how_most_is_known() -> None:
+    node = make()
+    node.gpus.add("GPU-1", joules=None)
+    for _ in range(3):
+        node.gpus.read("GPU-1", joules=None, watts=300)
+        node.step(100)
+
+    assert node.totals().methods[Component.GPU][0] is Method.INTEGRATED
+
+
+def test_processes_that_run_make_no_quiet_hour() -> None:
+    node = make(claim(A))
+    node.gpus.run("GPU-0", GpuProcess(1))
+    node.step(60)
+    book = node.world.gpus
+    assert book is not None
+
+    node.world.step()
+
+    seen = book.peek("GPU-0")
+    assert seen is not None
+    assert seen.utilisation == 1.0
+
+
+PLACES = ["GPU-0", "GPU-1", "MIG-3", "MIG-2"]
+CLAIMS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c", "gone"]),
+        st.sampled_from(PLACES),
+        st.integers(0, 1200),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+PROCESSES = st.lists(
+    st.tuples(st.integers(1, 4), st.sampled_from([None, 0, 35, 100]), st.sampled_from([None, 1, 2])), max_size=5
+)
+STEPS = st.lists(
+    st.tuples(
+        CLAIMS, PROCESSES, st.integers(0, 500), st.integers(0, 500), st.sampled_from(["", "a", "b", "c", "lose"])
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def _claims(drawn: Sequence[tuple[str, str, int, bool, bool]]) -> list[GpuClaim]:
+    return [
+        GpuClaim(
+            unit_key(name),
+            place if place.startswith("GPU") else "GPU-1",
+            "" if place.startswith("GPU") else place,
+            share,
+            exclusive,
+            live,
+        )
+        for name, place, share, exclusive, live in drawn
+    ]
+
+
+@settings(max_examples=60)
+@given(STEPS, st.sampled_from(list(IdlePolicy)))
+def test_units_and_system_and_unallocated_are_the_devices(
+    steps: list[tuple[list[tuple[str, str, int, bool, bool]], list[tuple[int, int | None, int | None]], int, int, str]],
+    policy: IdlePolicy,
+) -> None:
+    node = make(policy=policy)
+    node.gpus.add("GPU-1", slices=7, instances=[("MIG-3", 3), ("MIG-2", 2)])
+    live = {"a": A, "b": B}
+    for drawn, running, watts, others, event in steps:
+        node.holders.held = _claims(drawn)
+        for uuid in ("GPU-0", "GPU-1"):
+            node.gpus.run(
+                uuid,
+                *(GpuProcess(pid, sm_percent=sm, gpu_instance=gi, compute_instance=0) for pid, sm, gi in running),
+            )
+        node.gpus.activity("GPU-1", "MIG-3", None if others % 3 else others / 500)
+        if event == "lose":
+            node.gpus.lose("GPU-1")
+        elif event in live:
+            node.world.units.end(live.pop(event))
+        elif event:
+            live[event] = node.world.units.start(event, from_creation=True)
+        if event != "lose":
+            node.joules["GPU-1"] = node.joules.get("GPU-1", 0.0) + others
+            node.gpus.read("GPU-1", watts=others, joules=node.joules["GPU-1"])
+        node.step(watts)
+    node.world.sampler.finish()
+
+    slots = node.world.sink.slots
+    metered = node.world.sampler.parts.bank.totals_uj
+    booked = sum(
+        entry.figures.energy_uj.get(column, 0) for slot in slots for entry in slot.entries for column in (DYNAMIC, IDLE)
+    )
+    assert all(residuals(slot) == {} for slot in slots)
+    assert booked == sum(metered.values())
+    assert all(value >= 0 for slot in slots for entry in slot.entries for value in entry.figures.energy_uj.values())
+    assert {entry.kind for slot in slots for entry in slot.entries} <= set(EntryKind)
