@@ -44,7 +44,7 @@ from kwhere.ledger.journal import Journal
 from kwhere.ledger.journal_store import JournalIdentity
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext
 from kwhere.meters.model import ModelMeter, idle_table_uw
-from kwhere.meters.registry import COMPONENT_ORDER, Meters, build_meters
+from kwhere.meters.registry import COMPONENT_ORDER, Meters, build_meters, is_worth_a_series
 from kwhere.sampling.energy_book import EnergyBook
 from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank
 from kwhere.sampling.node_cpu import NodeCpu
@@ -198,7 +198,7 @@ def meter_bank(meters: Meters, settings: AgentSettings) -> MeterBank:
     def rank(source: str) -> int:
         return COMPONENT_ORDER.index(source) if source in COMPONENT_ORDER else len(COMPONENT_ORDER)
 
-    absent = {status.source: status.reason for status in meters.sources if not status.up}
+    absent = {status.source: status.reason for status in meters.sources if not status.up and is_worth_a_series(status)}
     ordered = sorted(meters.meters, key=lambda meter: rank(meter.source))
     return MeterBank(ordered, absent, int(settings.interval_seconds * NANOSECONDS_PER_SECOND), meters.alone)
 

@@ -121,6 +121,8 @@ class BackgroundMeter:
         failures = 0
         while not self._stop.is_set():
             wait_seconds = self.ask_once()
-            failures = failures + 1 if isinstance(self._answer, Unavailable) else 0
-            backoff_seconds = self.refresh_seconds * 2 ** min(failures, 10) if failures > 1 else 0.0
+            answer = self._answer
+            failures = failures + 1 if isinstance(answer, Unavailable) else 0
+            told = isinstance(answer, Unavailable) and answer.retry_after_seconds is not None
+            backoff_seconds = self.refresh_seconds * 2 ** min(failures, 10) if failures > 1 and not told else 0.0
             self._stop.wait(max(wait_seconds, min(backoff_seconds, MAX_BACKOFF_SECONDS)))

@@ -2,11 +2,11 @@
 
 from kwhere.core.terms import Method
 from kwhere.kernel.hwmon import find_power_sensors
-from kwhere.meters.hwmon import HwmonMeter, build_hwmon
-from kwhere.meters.meter import MeterContext, Plugin
+from kwhere.meters.hwmon import build_hwmon
+from kwhere.meters.meter import Meter, MeterContext, Plugin
 
 
-def build(context: MeterContext) -> HwmonMeter:
+def build(context: MeterContext) -> Meter:
     """Return the meter of power sensors. Raises Unavailable: absent, permission, unsupported."""
     return build_hwmon(context, "hwmon_power", Method.INTEGRATED, find_power_sensors)
 

@@ -104,6 +104,8 @@ def idle_table_uw(context: MeterContext, domain: Domain) -> int:
     if domain.kind is DomainKind.CPU:
         powers = cpu_powers(context)
         known = powers.get(domain.index)
+        if not domain.index:  # a meter of all sockets at once
+            return sum(power.idle_uw for power in powers.values()) or 1
         return known.idle_uw if known else max((power.idle_uw for power in powers.values()), default=1)
     if domain.kind is DomainKind.DRAM:
         memories = memory_by_socket(context)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from kwhere.core.errors import SourceError, Unavailable
-from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.limits import P_MAX_DRAM_UW, p_max_cpu_uw
 from kwhere.kernel.hostfs import HostFS
@@ -11,36 +10,30 @@ from kwhere.kernel.powercap import POWERCAP_DIRECTORY, ZoneFile, find_zones
 from kwhere.meters.failures import as_unavailable, worst
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext, Plugin, Reading
 from kwhere.meters.mirrors import MirrorWatch
+from kwhere.meters.movement import Movement
 from kwhere.meters.rapl_zones import RaplZone, drop_repeats, place_zones
-
-STUCK_AFTER_NS = 60 * NANOSECONDS_PER_SECOND
 
 
 class OpenZone:
     """One zone's counter, and whether it still moves."""
 
-    __slots__ = ("_file", "_moved_ns", "_value", "placed")
+    __slots__ = ("_file", "_movement", "placed")
 
     def __init__(self, fs: HostFS, placed: RaplZone) -> None:
         """Open and try the counter: where it opens a read may still fail. Raises Unavailable or SourceError."""
         self.placed = placed
         self._file = ZoneFile(fs, placed.zone)
-        self._value: int | None = None
-        self._moved_ns = 0
+        self._movement = Movement()
         try:
-            self._file.read_microjoules()
+            self._file.read()
         except (Unavailable, SourceError):
             self._file.close()
             raise
 
     def read(self, now_ns: int) -> int:
         """Return the counter. Raises Unavailable (`stuck`: a powered part that draws nothing for 60 s), SourceError."""
-        value = self._file.read_microjoules()
-        if value != self._value:
-            self._value = value
-            self._moved_ns = now_ns
-        elif now_ns - self._moved_ns > STUCK_AFTER_NS:
-            raise Unavailable("stuck", f"{self.placed.zone.path}/energy_uj: has not moved for 60 s")
+        value = self._file.read()
+        self._movement.check(value, now_ns, f"{self.placed.zone.path}/energy_uj")
         return value
 
     def close(self) -> None:

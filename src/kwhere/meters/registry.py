@@ -10,9 +10,34 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind
 from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
 
-PLATFORM_ORDER = ("cray", "hwmon_energy", "redfish", "ipmi_dcmi", "http_json", "hwmon_power", "psys")
+PLATFORM_ORDER = (
+    "cray",
+    "hwmon_energy",
+    "redfish",
+    "ipmi_dcmi",
+    "http_json",
+    "hwmon_power",
+    "scmi",
+    "psys",
+    "perf_psys",
+    "battery",
+)
 """Whose platform is believed first; an unknown source comes last."""
-COMPONENT_ORDER = ("hypervisor", "powercap", "hwmon_energy", "hwmon_power", "model")
+COMPONENT_ORDER = (
+    "hypervisor",
+    "powercap",
+    "perf",
+    "hwmon_energy",
+    "nvml",
+    "amdsmi",
+    "intel_gpu",
+    "cray",
+    "scmi",
+    "hwmon_power",
+    "model",
+)
+_COMMON = frozenset({"powercap", "psys", "model"})
+_NOT_HERE = frozenset({"absent", "unconfigured", "spare"})
 _COMPONENT_OF = {
     DomainKind.CPU: Component.CPU,
     DomainKind.DRAM: Component.DRAM,
@@ -32,6 +57,14 @@ class SourceStatus:
     reason: str = ""
     """One word, empty while up."""
     detail: str = ""
+
+
+def is_worth_a_series(status: SourceStatus) -> bool:
+    """Return whether `kwhere_energy_source_up` shows a source: all but rare ones that are simply not here.
+
+    A node has a budget of series; `kwhere doctor` names every source.
+    """
+    return status.up or status.source in _COMMON or status.reason not in _NOT_HERE
 
 
 @dataclass(frozen=True, slots=True)

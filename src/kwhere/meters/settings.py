@@ -3,8 +3,10 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from kwhere.meters.http_json_settings import HttpJsonSettings
+from kwhere.meters.hwmon_settings import HwmonSettings
 from kwhere.meters.hypervisor_settings import HypervisorSettings
 from kwhere.meters.ipmi_dcmi_settings import IpmiDcmiSettings
+from kwhere.meters.perf_settings import PerfSettings
 from kwhere.meters.redfish_settings import RedfishSettings
 
 
@@ -15,12 +17,12 @@ class MeterSettings(BaseModel):
 
     off: frozenset[str] = Field(
         default=frozenset(),
-        description="Sources that are not read: powercap, psys, hwmon_energy, hwmon_power, model.",
+        description="Sources that are not read: powercap, perf, hwmon_power, model, … (docs/meters.md has all).",
     )
     platform: str | None = Field(
         default=None,
         min_length=1,
-        description="Source of the node's total; default: the first that works, hwmon before psys.",
+        description="Source of the node's total; default: the first that works, in the order of docs/meters.md.",
     )
     platform_headroom_watts: float = Field(
         default=2000.0,
@@ -38,6 +40,9 @@ class MeterSettings(BaseModel):
         default=HttpJsonSettings(), description="A PDU or a site's own store of readings, asked by HTTP."
     )
     redfish: RedfishSettings = Field(default=RedfishSettings(), description="The BMC, asked by Redfish.")
+
+    hwmon: HwmonSettings = Field(default_factory=HwmonSettings, description="Sensors that only the site knows.")
+    perf: PerfSettings = Field(default_factory=PerfSettings, description="RAPL by perf events.")
 
     @property
     def platform_headroom_uw(self) -> int:

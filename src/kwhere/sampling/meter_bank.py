@@ -64,6 +64,8 @@ class MeterBank:
         self._restored: dict[tuple[str, Domain], DomainState] = {}
         self._chosen: dict[DomainKind, str] = {}
         self._proven: set[str] = set()
+        self._muted: dict[str, str] = {}
+        """Why the platform of a source is not believed, while its components are."""
         self._answered: set[str] = set()
         self.health: dict[str, SourceHealth] = {
             source: SourceHealth(False, reason) for source, reason in absent.items()
@@ -116,12 +118,18 @@ class MeterBank:
         gaps.duration_ns += duration_ns
 
     def switch_off(self, source: str, reason: str) -> None:
-        """Stop using a meter whose readings cannot be true; its reason shows from now on."""
+        """Stop using a platform whose readings cannot be true; its reason shows from now on.
+
+        A meter that measures components too goes on with these: it is up, and yet has a reason.
+        """
+        kept = [m for m in self._meters if m.source == source and any(domain != PLATFORM for domain in m.domains)]
+        if kept:
+            self._muted[source] = reason
         for meter in self._meters:
-            if meter.source == source:
+            if meter.source == source and meter not in kept:
                 meter.close()
-        self._meters = tuple(meter for meter in self._meters if meter.source != source)
-        self.health[source] = SourceHealth(False, reason)
+        self._meters = tuple(meter for meter in self._meters if meter.source != source or meter in kept)
+        self.health[source] = SourceHealth(bool(kept), reason)
 
     def rebase(self) -> None:
         """Let totals begin at 0 from here on."""
@@ -156,10 +164,13 @@ class MeterBank:
             self.health[meter.source] = SourceHealth(False, "nonsense")
             return []
         self._answered.add(meter.source)
-        self.health[meter.source] = SourceHealth(True)
+        muted = self._muted.get(meter.source, "")
+        self.health[meter.source] = SourceHealth(True, muted)
         by_domain: dict[Domain, list[tuple[str, ZoneReading]]] = {}
         methods: dict[Domain, Method] = {}
         for reading in readings:
+            if muted and reading.domain == PLATFORM:
+                continue
             by_domain.setdefault(reading.domain, []).append((reading.zone, zone_reading(reading)))
             methods[reading.domain] = reading.method or meter.method
         # a model counts kernel counters, which stood still; a hypervisor counts on its own side, where nothing slept
@@ -220,7 +231,7 @@ class MeterBank:
             self._chosen = {kind: chosen for kind, chosen in self._chosen.items() if chosen != source}
 
     def _choose(self, steps: Iterable[MeterStep]) -> None:
-        """Choose, for each kind of domain, the first source that answered.
+        """Choose, for each kind of domain, the first source that answered; none while a better one is still asked.
 
         The model speaks for memory only where it also speaks for the CPU: a node whose meter has no dram domain has
         no dram figure, not a guessed one beside a measured one.
@@ -236,7 +247,17 @@ class MeterBank:
             cpu_source = self._chosen.get(DomainKind.CPU, step.source)
             if step.method is Method.MODELLED and kind is not DomainKind.CPU and cpu_source != step.source:
                 continue
-            self._chosen[kind] = step.source
+            if not self._is_better_pending(step.source, kind):
+                self._chosen[kind] = step.source
+
+    def _is_better_pending(self, source: str, kind: DomainKind) -> bool:
+        """Return whether a meter that is believed before `source` has such domains and has not answered yet."""
+        for meter in self._meters:
+            if meter.source == source:
+                return False
+            if self.is_pending(meter.source) and any(domain.kind is kind for domain in meter.domains):
+                return True
+        return False
 
 
 def zone_reading(reading: Reading) -> ZoneReading:

@@ -65,12 +65,12 @@ def test_a_counter_is_read_as_it_stands(tmp_path: Path) -> None:
     (zone,) = find_zones(fs)
     file = ZoneFile(fs, zone)
 
-    first = file.read_microjoules()
+    first = file.read()
     (path / "energy_uj").write_text("12\n")
-    second = file.read_microjoules()
+    second = file.read()
     (path / "energy_uj").write_text("-12\n")
 
     assert (first, second) == (5, 12)
     with pytest.raises(SourceError, match="energy_uj"):
-        file.read_microjoules()
+        file.read()
     file.close()

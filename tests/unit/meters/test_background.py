@@ -123,3 +123,23 @@ def test_a_question_that_hangs_delays_nobody_and_is_a_time_out() -> None:
         meter.read(clock.monotonic)
     meter.close()
     assert caught.value.reason == "timeout"
+
+
+def test_a_source_that_says_when_is_asked_then_however_often_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plug is pulled at any time: the batteries of a laptop on the mains are asked again every few seconds."""
+    clock = HandClock()
+    closed = [Unavailable("on_ac", "on the mains", retry_after_seconds=0.0) for _ in range(8)]
+    source = Scripted(clock, [*closed, 7])
+    meter = BackgroundMeter(FACTS, source, clock.monotonic_ns)
+    waits: list[float | None] = []
+
+    def wait(seconds: float | None = None) -> bool:
+        waits.append(seconds)
+        if not source.script:
+            meter.close()
+        return True
+
+    monkeypatch.setattr(meter._stop, "wait", wait)
+    meter._run()
+
+    assert waits == [0.0] * 8 + [5.0]

@@ -3,14 +3,20 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
+from pydantic import ValidationError
 from tests.unit.meters.powercap_tree import EACCES, EIO, FaultyFS, context
 
-from kwhere.core.errors import Unavailable
+from kwhere.core.errors import NoData, Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.kernel.hostfs import KeptFile
 from kwhere.meters import hwmon_energy, hwmon_power
-from kwhere.meters.meter import PLATFORM, Domain
+from kwhere.meters.asked import AskedMeter
+from kwhere.meters.hwmon_settings import HwmonSettings, SiteSensor
+from kwhere.meters.meter import PLATFORM, Domain, Meter
+from kwhere.meters.settings import MeterSettings
 
 WATT = 1_000_000
 SECOND = 1_000_000_000
@@ -25,6 +31,19 @@ def write_chip(root: Path, number: int, name: str, files: Mapping[str, int | str
     if device is not None:
         os.symlink(f"../../../devices/{device}", path / "device")
     return path
+
+
+def write_grace(root: Path, socket: int, watts_of: Mapping[str, int]) -> None:
+    """Write the ACPI meters of one Grace socket."""
+    for number, (what, power) in enumerate(watts_of.items()):
+        files: dict[str, int | str] = {"power1_average": power * WATT, "power1_average_interval": 50}
+        files["power1_oem_info"] = f"{what} Power Socket {socket}"
+        write_chip(root, 10 * socket + number, "power_meter", files, f"ACPI000D:{socket}{number}")
+
+
+def watts(meter: Meter) -> list[tuple[str, int]]:
+    """Return domain and watts of every reading, sorted."""
+    return sorted((str(reading.domain), (reading.power_uw or 0) // WATT) for reading in meter.read(0))
 
 
 def domains(root: Path, module: object = hwmon_power) -> dict[str, str]:
@@ -105,20 +124,122 @@ def test_sockets_of_amd_energy_count_and_cores_do_not(tmp_path: Path) -> None:
 
 def test_grace_says_what_it_measures(tmp_path: Path) -> None:
     for socket in range(2):
-        for number, what in enumerate(["Module", "Grace", "CPU", "SysIO"]):
-            files: dict[str, int | str] = {"power1_average": (socket + 1) * 10 * WATT, "power1_average_interval": 50}
-            files["power1_oem_info"] = f"{what} Power Socket {socket}"
-            write_chip(tmp_path, 4 * socket + number, "power_meter", files, f"ACPI000D:0{4 * socket + number}")
+        write_grace(tmp_path, socket, {"Module": 700, "Grace": 300, "CPU": 200 + socket, "SysIO": 50})
 
     meter = hwmon_power.build(context(tmp_path, sockets=("0", "1")))
 
-    assert [(str(r.domain), r.power_uw) for r in meter.read(0)] == [
-        ("cpu[0]", 10 * WATT),
-        ("cpu[0]", 10 * WATT),
-        ("cpu[1]", 20 * WATT),
-        ("cpu[1]", 20 * WATT),
-    ]
+    assert watts(meter) == [
+        ("cpu[0]", 50), ("cpu[0]", 200), ("cpu[1]", 50), ("cpu[1]", 201), ("platform", 700), ("platform", 700),
+    ]  # fmt: skip
+    assert meter.covers == frozenset(Component)  # a module holds its GPU
     assert meter.refresh_seconds == 0.05
+
+
+def test_a_grace_without_modules_holds_no_gpu(tmp_path: Path) -> None:
+    for socket in range(2):
+        write_grace(tmp_path, socket, {"Grace": 300, "CPU": 200, "SysIO": 50})
+
+    meter = hwmon_power.build(context(tmp_path, sockets=("0", "1")))
+
+    assert [found for found in watts(meter) if found[0] == "platform"] == [("platform", 300), ("platform", 300)]
+    assert meter.covers == {Component.CPU, Component.DRAM, Component.OTHER}
+
+
+def test_a_module_of_one_socket_alone_is_not_the_machine(tmp_path: Path) -> None:
+    write_grace(tmp_path, 0, {"Module": 700, "CPU": 200})
+    write_grace(tmp_path, 1, {"CPU": 200})
+
+    meter = hwmon_power.build(context(tmp_path, sockets=("0", "1")))
+
+    assert watts(meter) == [("cpu[0]", 200), ("cpu[1]", 200)]
+    assert meter.covers == frozenset()
+
+
+def test_a_meter_of_the_whole_machine_is_better_than_modules(tmp_path: Path) -> None:
+    write_grace(tmp_path, 0, {"Module": 700, "CPU": 200})
+    write_chip(tmp_path, 90, "power_meter", {"power1_average": 1100 * WATT}, "ACPI000D:90")
+
+    meter = hwmon_power.build(context(tmp_path))
+
+    assert watts(meter) == [("cpu[0]", 200), ("platform", 1100)]
+
+
+@pytest.mark.parametrize("unknown", [SENTINEL, 0xFFFFFFFF, 0x7FFFFFFF, 2_147_483_647_000, 0, -5])
+def test_a_grace_meter_that_does_not_know_leaves_the_others(tmp_path: Path, unknown: int) -> None:
+    write_grace(tmp_path, 0, {"CPU": 200, "SysIO": 50})
+    files = tmp_path.glob("class/hwmon/*/power1_oem_info")
+    (path,) = (file.parent for file in files if "SysIO" in file.read_text())
+    (path / "power1_average").write_text(f"{unknown}\n")
+
+    assert watts(hwmon_power.build(context(tmp_path))) == [("cpu[0]", 200)]
+
+
+def test_the_site_says_what_a_sensor_measures(tmp_path: Path) -> None:
+    files: dict[str, int | str] = {"energy1_input": 11, "energy1_label": "VDD_CPU1", "energy2_input": 12}
+    write_chip(tmp_path, 0, "ina238", files | {"energy2_label": "VDD_FAN"}, "1-0040")
+    write_chip(tmp_path, 1, "ltc2947", {"energy1_input": 99}, "1-005c")
+    cpus = SiteSensor(chip="ina238", label=r"VDD_CPU(\d+)", domain=DomainKind.CPU)
+    board = SiteSensor(chip="ltc2947", domain=DomainKind.PLATFORM)
+    settings = MeterSettings(hwmon=HwmonSettings(sensors=(cpus, board)))
+
+    meter = hwmon_energy.build(context(tmp_path, sockets=("0", "1"), settings=settings))
+
+    assert [(str(r.domain), r.counter_uj) for r in meter.read(0)] == [("cpu[1]", 11), ("platform", 99)]
+    assert meter.covers == frozenset(Component)
+
+
+@pytest.mark.parametrize(
+    "sensor",
+    [
+        {"chip": "(", "domain": "cpu"},
+        {"chip": "ina238", "domain": "gpu"},
+        {"chip": "ina238"},
+        {"chip": "", "domain": "cpu"},
+    ],
+)
+def test_a_sensor_of_the_site_that_cannot_be_is_refused(sensor: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        HwmonSettings.model_validate({"sensors": [sensor]})
+
+
+class SlowFS(FaultyFS):
+    """A running machine whose ACPI meter waits for its BMC."""
+
+    def __init__(self, sysfs: Path) -> None:
+        super().__init__(sysfs)
+        self.is_recorded = False
+        self.answered = Event()
+
+    def keep(self, area_path: str) -> KeptFile:
+        if area_path.endswith("_average"):
+            self.answered.wait()
+        return super().keep(area_path)
+
+
+def test_an_acpi_meter_that_waits_for_its_bmc_holds_up_nobody(tmp_path: Path) -> None:
+    write_chip(tmp_path, 0, "power_meter", {"power1_average": 312 * WATT})
+    fs = SlowFS(tmp_path)
+    meter = hwmon_power.build(context(fs))
+    assert isinstance(meter, AskedMeter)
+
+    for _ in range(3):  # it hangs in a read, and yet these return
+        with pytest.raises(NoData):
+            meter.read(0)
+    fs.answered.set()
+    meter.ask_once()
+    (reading,) = meter.read(0)
+    meter.close()
+
+    assert (reading.domain, reading.power_uw, reading.device_time) == (PLATFORM, 312 * WATT, True)
+    assert (meter.source, meter.covers, meter.p_max_uw(PLATFORM)) == ("hwmon_power", frozenset(Component), 2000 * WATT)
+
+
+def test_chips_that_answer_at_once_are_read_by_the_step_itself(tmp_path: Path) -> None:
+    write_chip(tmp_path, 0, "smpro_hwmon", {"power1_input": 90 * WATT, "power1_label": "CPU VRD"}, "smpro.0")
+    fs = FaultyFS(tmp_path)
+    fs.is_recorded = False
+
+    assert watts(hwmon_power.build(context(fs))) == [("cpu[0]", 90)]
 
 
 def test_ampere_and_ibm_by_their_labels(tmp_path: Path) -> None:

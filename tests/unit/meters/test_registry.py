@@ -19,7 +19,7 @@ def speakers(root: Path | FaultyFS) -> dict[str, str]:
 def test_every_module_with_a_plugin_is_found() -> None:
     found = [plugin.source for plugin in plugins()]
 
-    assert {"hwmon_energy", "hwmon_power", "ipmi_dcmi", "model", "powercap", "psys"} <= set(found)
+    assert {"hwmon_energy", "hwmon_power", "model", "perf", "perf_psys", "powercap", "psys"} <= set(found)
     assert found == sorted(set(found))
 
 
