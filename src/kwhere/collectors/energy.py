@@ -92,8 +92,9 @@ def _row(spec: MetricSpec, names: tuple[str, ...], row: EnergyRow, created_s: fl
 def _meters(totals: Totals, created_s: float) -> Iterator[Sample]:
     for (source, domain), energy_uj in totals.meters_uj.items():
         health = totals.sources.get(source)
-        if health is not None and not health.up:
-            continue  # a counter that stood still would read as 0 W: what cannot be read has no series
+        # a counter that stood still would read as 0 W: what is not read, or no longer believed, has no series
+        if health is not None and (not health.up or (domain == PLATFORM and health.reason)):
+            continue
         if domain == PLATFORM:
             yield Sample(PLATFORM_TOTAL, (source,), joules(energy_uj), created_s)
         yield Sample(METER, (source, domain.kind.value, domain.index), joules(energy_uj), created_s)

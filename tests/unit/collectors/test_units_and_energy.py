@@ -185,3 +185,25 @@ def test_without_a_sampler_there_is_nothing_to_show(plugin: AnyPlugin) -> None:
 def test_before_the_first_step_there_is_no_data(plugin: AnyPlugin) -> None:
     with pytest.raises(NoData):
         collect(plugin, TotalsBoard())
+
+
+def test_a_meter_that_cannot_be_read_has_no_series_and_no_zero(world: World) -> None:
+    cpu = world.meters[0]
+    cpu.broken = "permission"
+    world.step()
+
+    found = values(collect(energy.plugin, world.sampler.parts.board))
+
+    assert not [name for name in found if name.startswith("kwhere_node_meter_joules_total{source=powercap")]
+    assert found["kwhere_node_meter_joules_total{source=hwmon_energy,domain=platform}"] == 60
+    assert found["kwhere_energy_source_up{source=powercap,reason=permission}"] == 0
+
+
+def test_what_lies_inside_a_meter_of_the_whole_node_is_told(world: World) -> None:
+    found = values(collect(energy.plugin, world.sampler.parts.board))
+
+    covers = [name for name in found if name.startswith("kwhere_energy_source_covers_info")]
+    assert covers == [
+        "kwhere_energy_source_covers_info{source=hwmon_energy,component=cpu}",
+        "kwhere_energy_source_covers_info{source=hwmon_energy,component=dram}",
+    ]
