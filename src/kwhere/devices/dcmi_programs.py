@@ -17,12 +17,13 @@ _MORE_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/cray/capmc/defaul
 # The first that fits is the reason; texts of FreeIPMI 1.6, ipmitool 1.8, ipmiutil 3.1 and sudo 1.9.
 _FAILURES = (
     ("permission", r"permission denied|must be root|root privilege|not permitted|insufficient privilege|\(d4\)|^sudo:"),
+    ("dns", r"invalid hostname|unknown host|address lookup|name or service|name resolution"),
     ("timeout", r"time-?out|timed out|\(c3\)"),
     ("busy", r"\bbusy\b|\((?:c[04ef]|d[0-3]|ff)\)"),
     ("inactive", r"present state|\(d5\)"),
     ("unauthorized", r"password|rakp|unable to establish|authenticat|user ?name|privilege level|session|k_g|cipher"),
     ("absent", r"could not (?:open device|find inband)|no such device|no such file|cannot open an? ipmi|driver.*not"),
-    ("unsupported", r"invalid|unsupported|not supported|illegal|completion code|\(c[0-9a-f]\)"),
+    ("unsupported", r"command invalid|invalid (?:command|data)|unsupported|not supported|bad completion|\(c[0-9a-f]\)"),
 )
 
 
@@ -121,7 +122,7 @@ def failure_of(done: Finished, program: Program, error: SourceError) -> Unavaila
             return Unavailable(reason, f"{program.executable}: {_excerpt(said)}")
     if done.exit_code == 0:
         return error
-    return Unavailable("unsupported", f"{program.executable}: ended with status {done.exit_code}, {_excerpt(said)}")
+    return Unavailable("failed", f"{program.executable}: ended with status {done.exit_code}, {_excerpt(said)}")
 
 
 def _is_attached(argument: str, flag: str) -> bool:

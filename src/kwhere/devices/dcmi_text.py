@@ -11,6 +11,7 @@ from kwhere.core.errors import SourceError
 from kwhere.devices.dcmi import UW_PER_WATT, PowerReading
 
 LONGEST_TEXT = 1 << 16
+_LONGEST_VALUE = 80
 _LABELS = {
     "current": ("current power", "instantaneous power reading"),
     "minimum": (
@@ -63,9 +64,10 @@ def parse_program_text(text: str, place: str) -> PowerReading:
         raise SourceError(f"{place}: expected a power reading with its state, found {_excerpt(text)}")
     if len(currents) > 1:
         raise SourceError(f"{place}: expected the reading of one machine, found {' and '.join(currents[:3])}")
+    active = all(_ACTIVE.match(value) for value in found["state"])
     return PowerReading(
-        current_uw=_power_uw(currents[0], place),
-        active=all(_ACTIVE.match(value) for value in found["state"]),
+        current_uw=_power_uw(currents[0], place) if active else _statistic_uw(currents),
+        active=active,
         minimum_uw=_statistic_uw(found.get("minimum")),
         maximum_uw=_statistic_uw(found.get("maximum")),
         average_uw=_statistic_uw(found.get("average")),
@@ -110,7 +112,7 @@ def _power_uw(value: str, place: str) -> int | None:
     """Return microwatts; None for "not available". Raises SourceError for what is neither."""
     if not value or _NOT_AVAILABLE.fullmatch(value):
         return None
-    parts = _POWER.fullmatch(value)
+    parts = _POWER.fullmatch(value) if len(value) <= _LONGEST_VALUE else None
     exponent = _UNITS.get(parts["unit"].lower()) if parts else None
     digits = _plain_number(parts["number"]) if parts else None
     if digits is None or exponent is None:

@@ -30,6 +30,8 @@ from kwhere.meters.node_url import node_url
 SOURCE = "ipmi_dcmi"
 UNSUPPORTED_RETRY_SECONDS = 3600.0
 """A BMC without DCMI learns it by a firmware update at best."""
+UNAUTHORIZED_RETRY_SECONDS = 300.0
+"""Accounts lock after a few wrong passwords in a row."""
 BUSY_IN_ROW = 3
 """So often a BMC may be busy before that is a failure."""
 STUCK_SECONDS = 60.0
@@ -71,7 +73,7 @@ class DcmiSource(BlockingSource):
     def __init__(self, ways: Sequence[DcmiWay], watch: "StampWatch") -> None:
         self._ways = list(ways)
         self._watch = watch
-        self._works = False
+        self._has_dcmi = False
         self._busy = 0
         self._closed = False
 
@@ -95,9 +97,10 @@ class DcmiSource(BlockingSource):
 
     def _reading(self, way: DcmiWay) -> Reading:
         reading = way.ask()
+        self._has_dcmi = True
         power_uw = believed_uw(reading, way.name.value)
         self._watch.check(reading)
-        self._ways, self._works, self._busy = [way], True, 0
+        self._ways, self._busy = [way], 0
         return Reading(PLATFORM, "system", 0, power_uw=power_uw)
 
     def _judged(self, error: Unavailable | SourceError) -> KwhereError:
@@ -106,9 +109,12 @@ class DcmiSource(BlockingSource):
         if error.reason == "busy" and self._busy < BUSY_IN_ROW:
             self._busy += 1
             return NoData(str(error))
-        if error.reason == "unsupported" and not self._works:
-            return Unavailable(error.reason, str(error), retry_after_seconds=UNSUPPORTED_RETRY_SECONDS)
-        return error
+        retry_after_seconds = None
+        if error.reason == "unsupported" and not self._has_dcmi:
+            retry_after_seconds = UNSUPPORTED_RETRY_SECONDS
+        elif error.reason == "unauthorized":
+            retry_after_seconds = UNAUTHORIZED_RETRY_SECONDS
+        return Unavailable(error.reason, str(error), retry_after_seconds=retry_after_seconds)
 
 
 class StampWatch:

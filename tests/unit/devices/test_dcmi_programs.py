@@ -62,7 +62,7 @@ def test_success_without_a_reading_is_nonsense(tmp_path: Path) -> None:
 def test_a_failure_without_a_word_names_the_status(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="ipmitool: ended with status 3, it says nothing") as caught:
         ask(IPMITOOL, script(tmp_path, "ipmitool", "", status=3))
-    assert caught.value.reason == "unsupported"
+    assert caught.value.reason == "failed"
 
 
 def test_a_program_that_hangs_is_a_time_out(tmp_path: Path) -> None:
@@ -83,6 +83,9 @@ SAID = [
     (IPMITOOL, "    DCMI request failed because: Insufficient privilege level (d4)\n", "permission"),
     (IPMITOOL, "    DCMI request failed because: Command not supported in present state (d5)\n", "inactive"),
     (IPMITOOL, "    DCMI request failed because: Invalid data field in request (cc)\n", "unsupported"),
+    (IPMITOOL, "Address lookup for no-such-bmc failed\nError: Unable to establish IPMI v2 / RMCP+ session\n", "dns"),
+    (FREEIPMI, "ipmi-dcmi: invalid hostname\n", "dns"),
+    (FREEIPMI, "ipmi-dcmi: internal IPMI error\n", "failed"),
     (IPMITOOL, "Error: Unable to establish IPMI v2 / RMCP+ session\n", "unauthorized"),
     (IPMITOOL, "Could not open device at /dev/ipmi0 or /dev/ipmi/0: No such file or directory\n", "absent"),
     (IPMITOOL, "Could not open device at /dev/ipmi0 or /dev/ipmi/0: Permission denied\n", "permission"),
@@ -107,7 +110,8 @@ def test_what_a_program_says_is_the_reason(program: Program, said: str, reason: 
 
     assert isinstance(found, Unavailable)
     assert found.reason == reason
-    assert str(found).startswith(f"{program.executable}: it says ")
+    assert str(found).startswith(f"{program.executable}: ")
+    assert f"it says {said.lower().split()[0]!r}"[:-1] in str(found)
 
 
 @given(st.binary(max_size=500), st.binary(max_size=500), st.integers(-9, 255))

@@ -40,6 +40,11 @@ def test_an_inactive_measurement_is_never_used(program: str, state: str) -> None
 
 
 @pytest.mark.parametrize("program", TEXTS)
+def test_an_inactive_measurement_may_say_anything_for_a_power(program: str) -> None:
+    assert not parse_program_text(printed(program, "?!", INACTIVE[program]), program).active
+
+
+@pytest.mark.parametrize("program", TEXTS)
 def test_the_programs_own_words_for_inactive(program: str) -> None:
     assert not parse_program_text(printed(program, "164 Watts", INACTIVE[program]), program).active
 
@@ -104,7 +109,18 @@ def test_numbers_of_any_locale_are_read(watts: str, power_uw: int) -> None:
 
 @pytest.mark.parametrize(
     "watts",
-    ["-5 Watts", "164 mW", "164 Joules", "12 34 Watts", "1e3 Watts", "0x10 W", "١٦٤ Watts", "9" * 40, "1.2.3 W"],
+    [
+        "-5 Watts",
+        "164 mW",
+        "164 Joules",
+        "12 34 Watts",
+        "1e3 Watts",
+        "0x10 W",
+        "١٦٤ Watts",
+        "9" * 40,
+        "1.2.3 W",
+        "1" + "\u00a0" * 60_000 + "!",
+    ],
 )
 def test_what_is_no_power_in_watts_is_refused(watts: str) -> None:
     with pytest.raises(SourceError, match="ipmi-dcmi: expected a power in watts, found "):

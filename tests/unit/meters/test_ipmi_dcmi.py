@@ -158,6 +158,20 @@ def test_a_bmc_without_dcmi_is_left_alone_for_an_hour(machine: Machine) -> None:
     assert machine.build().ask_once() == UNSUPPORTED_RETRY_SECONDS == 3600
 
 
+def test_a_wrong_password_is_not_tried_so_often_that_the_account_locks(machine: Machine) -> None:
+    machine.with_program("ipmitool", "Error: Unable to establish IPMI v2 / RMCP+ session\n", status=1)
+
+    assert machine.build(way="ipmitool").ask_once() == 300
+
+
+@pytest.mark.parametrize("watts", [0, 0xFFFF])
+def test_a_bmc_that_does_not_know_yet_is_asked_again_soon(machine: Machine, watts: int) -> None:
+    """It may just be starting, as the node is."""
+    machine.with_device().driver.script = [answer(watts)]
+
+    assert machine.build().ask_once() == 10.0
+
+
 def test_nonsense_is_asked_again_soon(machine: Machine) -> None:
     machine.with_device().driver.script = [Packet(b"")]
 
@@ -230,7 +244,7 @@ def test_capmc_tells_of_a_whole_system_and_is_taken_only_by_name(machine: Machin
     machine.with_device().with_program("capmc", text)
     machine.driver.script = [Packet(b"")]
 
-    assert refusal(machine.build()).reason == "unsupported"
+    assert refusal(machine.build()).reason == "unsupported"  # the empty answer; no program was tried
     assert power_uw(machine.build(way="capmc")) == 5942 * WATT
 
 
