@@ -19,6 +19,7 @@ from kwhere.agent.runtime import Agent
 from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
+from kwhere.apps.gpus import open_gpus, start_gpus
 from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
 from kwhere.collectors.frequency import FrequencySettings
@@ -28,9 +29,12 @@ from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.core.terms import Component, Method
+from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.discovery.choose import open_unit_sources
+from kwhere.discovery.gpu_claims import NoHolders
 from kwhere.energy.baseline import IdleBaseline
+from kwhere.energy.gpu_idle import gpu_idle_table_uw
+from kwhere.energy.limits import gpu_limit_uw
 from kwhere.energy.placement import Topology
 from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS, raise_descriptor_limit
@@ -46,6 +50,7 @@ from kwhere.meters.meter import PLATFORM, Domain, MeterContext
 from kwhere.meters.model import ModelMeter, idle_table_uw
 from kwhere.meters.registry import COMPONENT_ORDER, Meters, build_meters, is_worth_a_series
 from kwhere.sampling.energy_book import EnergyBook
+from kwhere.sampling.gpu_book import GpuBook
 from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank
 from kwhere.sampling.node_cpu import NodeCpu
 from kwhere.sampling.platform_book import PlatformBook
@@ -56,7 +61,7 @@ from kwhere.sampling.totals import TotalsBoard
 from kwhere.sampling.weighing import Weigher
 
 _MICROWATTS = 1_000_000
-_IDLE_KEYS = frozenset({"cpu", "dram", "other"})
+_IDLE_KEYS = frozenset({"cpu", "dram", "gpu", "other"})
 
 log = structlog.get_logger(__name__)
 
@@ -109,11 +114,15 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     stat = StatFile(host)
     cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
     context = replace(meter_context(host, cpu), settings=config.meters, clock_ns=clock.monotonic_ns, node=identity.node)
+    watches = open_gpus(config.gpu, host)
+    context = replace(context, gpus=watches)
     meters = build_meters(context)
     paced = _paced(config.agent, host, clock)
     bank = meter_bank(meters, paced)
     units = open_unit_sources(host, config.units, clock, cgroups_version=config.cgroups.version)
     _settle_in(config.agent, state_dir)
+    start_gpus(watches, config.gpu.start_seconds)
+    gpus = GpuBook(watches, NoHolders()) if watches else None
     journal = _open_journal(config, identity, bank, cpu, clock, state_dir) if state_dir is not None else None
     board = TotalsBoard()
     sampler = Sampler(
@@ -124,10 +133,11 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             cpu=cpu,
             units=units,
             bank=bank,
-            energy=energy_book(paced, meters, context, bank),
+            energy=energy_book(paced, meters, context, bank, gpus),
             weigher=Weigher(context.memory_bytes or 0),
             sink=slot_sink(journal, meters),
             board=board,
+            gpus=gpus,
             guests=guest_book(config.agent.guests) if journal is not None else None,
         ),
         timing,
@@ -137,11 +147,18 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     runner = CollectorRunner(
         chosen,
         CollectorContext(
-            host, clock, board, journal.stats if journal is not None else None, config_sha256(config), frequency
+            host,
+            clock,
+            board,
+            journal.stats if journal is not None else None,
+            config_sha256(config),
+            frequency,
+            watches,
         ),
     )
     pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)
-    closers: list[Callable[[], None]] = [frequency.close, bank.close, *(source.close for source in units), stat.close]
+    closers: list[Callable[[], None]] = [*(watch.close for watch in watches)]
+    closers += [frequency.close, bank.close, *(source.close for source in units), stat.close]
     if journal is not None:
         closers.append(journal.close)
     agent = Agent(sampler, SamplerThread(sampler, pace, clock), runner, tuple(closers))
@@ -203,7 +220,9 @@ def meter_bank(meters: Meters, settings: AgentSettings) -> MeterBank:
     return MeterBank(ordered, absent, int(settings.interval_seconds * NANOSECONDS_PER_SECOND), meters.alone)
 
 
-def energy_book(settings: AgentSettings, meters: Meters, context: MeterContext, bank: MeterBank) -> EnergyBook:
+def energy_book(
+    settings: AgentSettings, meters: Meters, context: MeterContext, bank: MeterBank, gpus: GpuBook | None = None
+) -> EnergyBook:
     """Return the splitter, with the idle power of each domain: configured, learned, or the model's."""
     by_source = {meter.source: meter for meter in meters.meters}
 
@@ -214,6 +233,8 @@ def energy_book(settings: AgentSettings, meters: Meters, context: MeterContext, 
         component = Component.OTHER if domain == PLATFORM else COMPONENT_OF[domain.kind]
         watts = settings.idle_watts.get(component.value)
         configured_uw = None if watts is None else int(watts * _MICROWATTS)
+        if domain.kind is DomainKind.GPU:
+            return IdleBaseline(gpu_idle_table_uw(gpu_limit_uw(meter.p_max_uw(domain))), configured_uw)
         return IdleBaseline(idle_table_uw(context, domain), configured_uw)
 
     interval_ns = int(settings.interval_seconds * NANOSECONDS_PER_SECOND)
@@ -221,7 +242,7 @@ def energy_book(settings: AgentSettings, meters: Meters, context: MeterContext, 
         PlatformBook(meter, bank, max(interval_ns, int(meter.refresh_seconds * NANOSECONDS_PER_SECOND)))
         for meter in meters.platforms
     ]
-    return EnergyBook(bank, baseline, settings.idle_policy, platforms)
+    return EnergyBook(bank, baseline, settings.idle_policy, platforms, gpus)
 
 
 def timing_of(settings: AgentSettings) -> SlotTiming:
@@ -288,7 +309,7 @@ def _paced(settings: AgentSettings, host: HostFS, clock: Clock) -> AgentSettings
 def _check_idle_watts(settings: AgentSettings) -> None:
     unknown = sorted(settings.idle_watts.keys() - _IDLE_KEYS)
     if unknown:
-        raise ConfigError(f"agent.idle_watts.{unknown[0]}: expected one of cpu, dram, other")
+        raise ConfigError(f"agent.idle_watts.{unknown[0]}: expected one of cpu, dram, gpu, other")
 
 
 def _settle_in(settings: AgentSettings, state_dir: Path | None) -> None:

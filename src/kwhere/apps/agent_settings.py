@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from kwhere.agent.settings import AgentSettings
+from kwhere.devices.gpu_settings import GpuSettings
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.cgroups import CgroupVersion
 from kwhere.ledger.settings import JournalSettings
@@ -40,6 +41,7 @@ class AgentConfig(BaseModel):
     cgroups: CgroupsSettings = CgroupsSettings()
     units: UnitsSettings = UnitsSettings()
     meters: MeterSettings = MeterSettings()
+    gpu: GpuSettings = GpuSettings()
     journal: JournalSettings = JournalSettings()
     collector: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

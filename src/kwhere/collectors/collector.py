@@ -1,6 +1,6 @@
 """What a collector is built from and what it gives: the protocol, its settings, its context, its plug-in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kwhere.core.clock import Clock
 from kwhere.core.metrics import MetricSpec, Sample
+from kwhere.devices.gpu import GpuSource
 from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS
 from kwhere.ledger.journal_stats import JournalStats
@@ -37,6 +38,8 @@ class CollectorContext:
     """Hex digest of the configuration in force."""
     frequency: FrequencyMonitor | None = None
     """Reads CPU frequencies in a thread of its own, for all collectors that show them."""
+    gpus: Sequence[GpuSource] = ()
+    """GPUs of each vendor, read beside the steps; `snapshot()` may be called from any thread."""
 
 
 class Collector(Protocol):

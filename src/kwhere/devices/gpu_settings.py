@@ -29,6 +29,9 @@ class GpuSettings(BaseModel):
     answer_seconds: float = Field(
         default=5.0, gt=0, le=120, description="Seconds after which a GPU that has not answered is shown as hung."
     )
+    start_seconds: float = Field(
+        default=10.0, ge=0, le=600, description="Seconds that the agent waits at its start for GPUs to answer."
+    )
     open_seconds: float = Field(
         default=60.0, gt=0, le=600, description="Seconds that opening a vendor's library may take; many GPUs take long."
     )

@@ -43,6 +43,18 @@ class GpuClaim:
     source: ClaimSource = ClaimSource.PROCESSES
 
 
+class NoHolders:
+    """Holders on a node where nothing says who holds a GPU: its energy is the system's and unallocated."""
+
+    def claims(self) -> Sequence[GpuClaim]:
+        """Return no claim."""
+        return ()
+
+    def owner_of(self, pid: int) -> UnitKey | None:
+        """Return nobody."""
+        return None
+
+
 class GpuHolders(Protocol):
     """Who holds what, as the mapping last found it. Neither method waits; called once per step."""
 

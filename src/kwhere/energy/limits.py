@@ -29,6 +29,11 @@ def p_max_gpu_uw(enforced_limit_uw: int) -> int:
     return enforced_limit_uw * 3 // 2
 
 
+def gpu_limit_uw(p_max_uw: int) -> int:
+    """Return the enforced limit that a GPU's P_max was made of."""
+    return p_max_uw * 2 // 3
+
+
 def p_max_platform_uw(inside_uw: Iterable[int], headroom_uw: int = PLATFORM_HEADROOM_UW) -> int:
     """Return P_max of a whole node: what its components may draw, and `headroom_uw` for the rest."""
     return sum(inside_uw) + headroom_uw

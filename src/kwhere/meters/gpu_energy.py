@@ -37,10 +37,15 @@ class GpuMeter:
     def __init__(self, source: str, gpus: GpuSource) -> None:
         self.source = source
         self.refresh_seconds = gpus.interval_seconds
-        self.domains: tuple[Domain, ...] = (_NOT_SEEN,)
         self._gpus = gpus
         self._lines: dict[str, GpuLine] = {}
-        self._see(gpus.snapshot())
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """Return the GPUs that were ever seen; one that stands for them until the library has answered."""
+        found = self._gpus.snapshot()
+        self._see(found)
+        return tuple(Domain(DomainKind.GPU, uuid) for uuid in self._lines) if found.answered else (_NOT_SEEN,)
 
     def read(self, now_ns: int) -> Sequence[Reading]:
         """Return one reading per GPU that is up. Raises NoData before the library answered, Unavailable."""
@@ -70,9 +75,9 @@ class GpuMeter:
 
     def _see(self, found: GpuSnapshot) -> None:
         for state in found.devices:
-            self._lines.setdefault(state.device.uuid, GpuLine(state.device.uuid))
-        if found.answered:
-            self.domains = tuple(Domain(DomainKind.GPU, uuid) for uuid in self._lines)
+            line = self._lines.setdefault(state.device.uuid, GpuLine(state.device.uuid))
+            if state.readings is not None:
+                line.learn_limit(state.readings)
 
 
 class GpuLine:
@@ -96,7 +101,6 @@ class GpuLine:
         readings = state.readings
         if readings is None or not readings.time_ns:
             return []
-        self._learn_limit(readings)
         counter_uj, power = readings.integer(GpuField.ENERGY_UJ), self._power(readings)
         if counter_uj is None and not self._integrates:
             if self._counter_uj is not None and readings.missing.get(GpuField.ENERGY_UJ) not in _LASTING:
@@ -147,7 +151,8 @@ class GpuLine:
                 )
         return None
 
-    def _learn_limit(self, readings: Readings) -> None:
+    def learn_limit(self, readings: Readings) -> None:
+        """Take in the power limit in force."""
         limit_uw = readings.integer(GpuField.POWER_LIMIT_ENFORCED_UW) or readings.integer(GpuField.POWER_LIMIT_MAX_UW)
         if limit_uw and self._limits_uw[-1:] != (limit_uw,):
             self._limits_uw = (*self._limits_uw[-1:], limit_uw)

@@ -59,13 +59,17 @@ class Meter(Protocol):
     source: str
     """The label value: powercap, psys, hwmon_energy, hwmon_power, model, …"""
     method: Method
-    domains: tuple[Domain, ...]
     covers: frozenset[Component]
     """Components that lie inside a platform domain of this meter; empty for others."""
     refresh_seconds: float
     """How often the source has a new value; 0 = at every read. Hold time of power readings is three of these."""
     needs_proof: bool
     """Whether its platform is believed only once a first span shows at least the sum of the packages (psys)."""
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """Return what it measures, as far as is known: a GPU may come later."""
+        ...
 
     def read(self, now_ns: int) -> Sequence[Reading]:
         """Return what every readable zone says now; never blocks (see `background.py` for sources that may).
