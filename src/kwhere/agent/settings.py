@@ -37,7 +37,7 @@ class AgentSettings(BaseModel):
     )
     idle_watts: dict[str, float] = Field(
         default_factory=dict,
-        description="Idle watts of each domain, by cpu, dram (per socket), gpu (per device) or other; default: learned.",
+        description="Idle watts of each domain, by cpu, dram (per socket), gpu (per device), other; default: learned.",
     )
     cpu_budget_ratio: float = Field(
         default=0.05, gt=0, le=1, description="Share of one CPU that the sampler may use before it slows down."
