@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
@@ -12,10 +12,11 @@ import structlog
 from kwhere.agent.http_access import AccessRules
 from kwhere.agent.http_app import HttpApp
 from kwhere.agent.http_pages import HttpParts, Pages
-from kwhere.agent.http_protocol import AgentServer, is_tls_error, server_config
+from kwhere.agent.http_protocol import AgentServer, RuledApp, is_tls_error, server_config
 from kwhere.agent.http_settings import HttpSettings
 from kwhere.agent.listen import address_of, close_sockets, is_local, open_sockets, systemd_sockets
 from kwhere.agent.web_config import WebConfig, load_web_config, watched_files
+from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError
 from kwhere.core.failure_memory import FailureMemory
 
@@ -25,19 +26,32 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 log = structlog.get_logger(__name__)
 
 
-class HttpFace:
-    """Serves from `start` to `stop`, in a thread of its own."""
+class ServingFace:
+    """Serves an application from `start` to `stop`, in a thread of its own."""
 
-    def __init__(self, settings: HttpSettings, parts: HttpParts, *, handed_over: Sequence[socket.socket] = ()) -> None:
-        """Build the face; `handed_over` are sockets that already listen and stand for the settings' addresses."""
+    greeting = "agent answers"
+    protection = "set web.config_file with TLS and users or required client certificates, or web.allow_unprotected"
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        clock: Clock,
+        build_app: Callable[[AccessRules], RuledApp],
+        *,
+        token: str | None,
+        handed_over: Sequence[socket.socket] = (),
+    ) -> None:
+        """`token` is one that the rules know; `handed_over` sockets listen already, in place of the settings'."""
         self._settings = settings
         self._handed_over = tuple(handed_over)
-        self._parts = parts
+        self._clock = clock
+        self._build_app = build_app
+        self._token = token
         self._sockets: list[socket.socket] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: AgentServer | None = None
-        self._app: HttpApp | None = None
+        self._app: RuledApp | None = None
         self._ready = threading.Event()
         self._stopping = False
         self._seen: Fingerprint = ()
@@ -61,13 +75,12 @@ class HttpFace:
         except ConfigError:
             self._close_sockets()
             raise
-        pages = Pages(self._parts, anonymous_names=self._settings.anonymous_names)
-        self._app = HttpApp(pages, AccessRules(web, self._parts.ledger_token), self._parts.clock)
+        self._app = self._build_app(AccessRules(web, self._token))
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         if not self._ready.wait(_START_SECONDS):
             raise ConfigError(f"web.listen_addresses: {', '.join(self.urls)}: the server did not start")
-        log.info("agent answers", urls=self.urls)
+        log.info(self.greeting, urls=self.urls)
 
     def stop(self, timeout_seconds: float = 1.8) -> None:
         """End within the timeout; answers under way get one second."""
@@ -95,7 +108,7 @@ class HttpFace:
         self._seen = seen
         self._failures.recovered("web config")
         needs_new_server = web.tls is not None or self._app.rules.web.tls is not None
-        self._app.rules = AccessRules(web, self._parts.ledger_token)
+        self._app.rules = AccessRules(web, self._token)
         if needs_new_server:
             self._ready.clear()
             self._end_server()
@@ -115,14 +128,18 @@ class HttpFace:
         close_sockets(self._sockets, remove_paths=are_ours)
         self._sockets = []
 
+    def is_protected(self, web: WebConfig) -> bool:
+        """Return whether other machines may be answered under this web config."""
+        return web.is_protected or self._settings.allow_unprotected
+
     def _check_protection(self, web: WebConfig) -> None:
-        if web.is_protected or self._settings.allow_unprotected:
+        if self.is_protected(web):
             return
         for listening in self._sockets:
             if not is_local(listening):
                 raise ConfigError(
-                    f"web.listen_addresses: {address_of(listening)} can be reached from other machines: set"
-                    " web.config_file with TLS and users or required client certificates, or web.allow_unprotected"
+                    f"web.listen_addresses: {address_of(listening)} can be reached from other machines:"
+                    f" {self.protection}"
                 )
 
     def _end_server(self) -> None:
@@ -166,9 +183,21 @@ class HttpFace:
             self._tell(f"{context.get('message')}: {error!r}")
 
     def _tell(self, fault: str) -> None:
-        repeats = self._failures.failed("web config", fault, self._parts.clock.monotonic_ns())
+        repeats = self._failures.failed("web config", fault, self._clock.monotonic_ns())
         if repeats is not None:
             log.error("http face has a fault, goes on as before", fault=fault, count=repeats)
+
+
+class HttpFace(ServingFace):
+    """The agent's own face."""
+
+    def __init__(self, settings: HttpSettings, parts: HttpParts, *, handed_over: Sequence[socket.socket] = ()) -> None:
+        """Build the face; `handed_over` are sockets that already listen and stand for the settings' addresses."""
+
+        def app(rules: AccessRules) -> HttpApp:
+            return HttpApp(Pages(parts, anonymous_names=settings.anonymous_names), rules, parts.clock)
+
+        super().__init__(settings, parts.clock, app, token=parts.ledger_token, handed_over=handed_over)
 
 
 def _fingerprint(file: Path | None) -> Fingerprint:

@@ -5,6 +5,7 @@ from pydantic import Field
 from kwhere.access.settings import AccessSettings
 from kwhere.agent.http_settings import HttpSettings
 from kwhere.agent.push_settings import PushSettings
+from kwhere.agent.redfish_proxy_settings import RedfishProxySettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.database.settings import DatabaseSettings, RetentionSettings, SiteSettings
 from kwhere.emission_factors.settings import EmissionFactorSettings
@@ -18,6 +19,9 @@ class Settings(AgentConfig):
 
     web: HttpSettings = Field(default=HttpSettings(), description="The agent's HTTP face.")
     push: PushSettings = Field(default=PushSettings(), description="Where the agent sends its ledger, if anywhere.")
+    redfish_proxy: RedfishProxySettings = Field(
+        default=RedfishProxySettings(), description="The proxy for nodes without a route to their BMC."
+    )
     server: ServerSettings = Field(default=ServerSettings(), description="The server.")
     database: DatabaseSettings = Field(default=DatabaseSettings(), description="The database.")
     retention: RetentionSettings = Field(default=RetentionSettings(), description="How long what is kept.")

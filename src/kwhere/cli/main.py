@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("kwhere.cli.report:report", "Sum up by user, project, manager, node or day."),
     "agent": ("kwhere.cli.agent:agent", "Measure this node and keep its ledger."),
     "server": ("kwhere.cli.server:server", "Take in ledgers; serve API and pages."),
+    "redfish-proxy": ("kwhere.cli.redfish_proxy:redfish_proxy", "Ask BMCs for nodes that cannot reach them."),
     "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
     "config": ("kwhere.cli.config:config", "Show or check the effective settings."),
     "database": ("kwhere.cli.database:database", "Check, upgrade, back up or restore the database."),

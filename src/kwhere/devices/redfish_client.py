@@ -20,6 +20,13 @@ WRONG_PASSWORD_SECONDS = 300.0
 """A password that was refused is not tried again sooner: BMCs lock accounts."""
 MAX_WAIT_SECONDS = 3600.0
 LOGOUT_SECONDS = 1.0
+PROXIED_REASONS = frozenset(
+    {
+        "busy", "closed", "credentials", "dns", "network", "not_found", "permission", "refused", "server_error",
+        "timeout", "tls", "unauthorized", "unsupported",
+    }
+)  # fmt: skip
+"""What a redfish-proxy says of its BMC that is true for whoever asks through it."""
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 
@@ -156,6 +163,12 @@ class RedfishClient:
     def _fault(self, path: str, answer: Answer) -> Unavailable | SourceError:
         status = answer.status
         said = f"{path}: HTTP status {status}"
+        if "problem+json" in answer.headers.get("content-type", ""):
+            reason = _reason_of_proxy(answer)
+            if reason is not None:
+                return Unavailable(
+                    reason, f"{said}: the proxy's BMC: {reason}", retry_after_seconds=_retry_after(answer)
+                )
         if status == 401:
             return Unavailable("unauthorized", said, retry_after_seconds=WRONG_PASSWORD_SECONDS)
         if status == 403:
@@ -174,3 +187,11 @@ def _retry_after(answer: Answer) -> float | None:
     if not (said.isascii() and said.isdigit() and len(said) < 10):
         return None
     return min(float(said), MAX_WAIT_SECONDS)
+
+
+def _reason_of_proxy(answer: Answer) -> str | None:
+    try:
+        reason = text(parse_object(answer.body, ROOT).get("reason"))
+    except SourceError:
+        return None
+    return {"nonsense": "unsupported"}.get(reason, reason if reason in PROXIED_REASONS else None)
