@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from kwhere.api.models import PartJoules, SeriesView, Unit, UsageRowView
 from kwhere.core.terms import Component, Part
+from kwhere.reports.optional import OptionalFigures
 
 MEDIA_TYPE = "text/csv"
 
@@ -22,12 +23,33 @@ UNIT_HEADER = [
     *("submitted_at", "started_at", "ended_at", "allocated_cpus", "allocated_memory_bytes", "allocated_gpus"),
     *("power_watts", "cpu_user_seconds", "cpu_system_seconds", "cpu_efficiency_ratio", "memory_peak_bytes"),
     *("gpu_busy_seconds", "energy_joules_total", *_ENERGY_HEADER, "emissions_grams", "method", "quality"),
+    "emissions_marginal_grams",
 ]
 
 USAGE_HEADER = [
     *("key", "cluster", "kind", "units", "energy_joules_total", *_ENERGY_HEADER),
-    *("cpu_seconds", "cpu_allocated_seconds", "gpu_busy_seconds", "emissions_grams"),
+    *("cpu_seconds", "cpu_allocated_seconds", "gpu_busy_seconds", "emissions_grams", "emissions_marginal_grams"),
 ]
+
+
+EMBODIED_HEADER = ["embodied_grams", "embodied_grams_min", "embodied_grams_max"]
+
+
+def optional_header(optional: OptionalFigures, *, of_units: bool) -> list[str]:
+    """Return the columns of the figures that are switched on; they stand behind all others."""
+    header = ["cost", "cost_currency"] if optional.currency is not None else []
+    header += ["water_litres"] if optional.water else []
+    return header + (EMBODIED_HEADER if optional.embodied and of_units else [])
+
+
+def optional_cells(item: Unit | UsageRowView, optional: OptionalFigures) -> list[Cell]:
+    """Return the cells of `optional_header`."""
+    cells: list[Cell] = [item.cost, item.cost_currency] if optional.currency is not None else []
+    cells += [item.water_litres] if optional.water else []
+    if optional.embodied and isinstance(item, Unit):
+        share = item.embodied_grams
+        cells += [None, None, None] if share is None else [share.value, share.min, share.max]
+    return cells
 
 
 def wants_csv(request: Request, given_format: str | None) -> bool:
@@ -81,7 +103,7 @@ def unit_row(unit: Unit) -> list[Cell]:
         *(unit.power_watts, unit.cpu_seconds.user, unit.cpu_seconds.system, unit.cpu_efficiency_ratio),
         *(unit.memory_peak_bytes, unit.gpu_busy_seconds, unit.energy_joules_total),
         *_energy_cells(unit.energy_joules),
-        *(unit.emissions_grams, unit.method, " ".join(unit.quality)),
+        *(unit.emissions_grams, unit.method, " ".join(unit.quality), unit.emissions_marginal_grams),
     ]
 
 
@@ -89,7 +111,13 @@ def usage_row(row: UsageRowView) -> list[Cell]:
     """Return a sum in the order of `USAGE_HEADER`."""
     return [
         *(row.key, row.cluster, row.kind, row.units, row.energy_joules_total, *_energy_cells(row.energy_joules)),
-        *(row.cpu_seconds, row.cpu_allocated_seconds, row.gpu_busy_seconds, row.emissions_grams),
+        *(
+            row.cpu_seconds,
+            row.cpu_allocated_seconds,
+            row.gpu_busy_seconds,
+            row.emissions_grams,
+            row.emissions_marginal_grams,
+        ),
     ]
 
 

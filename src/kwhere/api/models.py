@@ -47,6 +47,30 @@ class EmissionsView:
     system: str
     quality: str
     grams: float
+    reporting: bool = False
+    """Of the site's reporting provider, or stood in for it: together they are `emissions_grams`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostView:
+    """Money in one currency; `is_whole` is false where no tariff was in force at times."""
+
+    currency: str
+    amount: float
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmbodiedView:
+    """Grams of CO2e of making nodes, with bounds; in no sum with operational grams.
+
+    `is_whole` is false where the type of some node is not known.
+    """
+
+    value: float
+    min: float
+    max: float
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,13 @@ class Unit:
     quality: list[str]
     node_runs: list[NodeRunView]
     labels: dict[str, str]
+    emissions_marginal_grams: float | None = None
+    """By the first marginal source; never in one sum with `emissions_grams`."""
+    cost_currency: str | None = None
+    costs: list[CostView] = field(default_factory=list)
+    """By currency; `cost` is null where there are several."""
+    water_litres: float | None = None
+    embodied_grams: EmbodiedView | None = None
 
 
 SpanView = dict[str, datetime]
@@ -177,6 +208,12 @@ class UsageRowView:
     cpu_allocated_seconds: float | None
     gpu_busy_seconds: float | None
     emissions_grams: float | None
+    emissions: list[EmissionsView] = field(default_factory=list)
+    emissions_marginal_grams: float | None = None
+    cost: float | None = None
+    cost_currency: str | None = None
+    costs: list[CostView] = field(default_factory=list)
+    water_litres: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

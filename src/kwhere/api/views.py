@@ -1,6 +1,6 @@
 """From records to the API's JSON: microjoules become joules here, and nowhere before."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kwhere.api.models import (
     AccountView,
@@ -11,7 +11,9 @@ from kwhere.api.models import (
     ClusterView,
     Column,
     ComponentBalanceView,
+    CostView,
     CpuSeconds,
+    EmbodiedView,
     EmissionsView,
     EnergyJoules,
     FactorView,
@@ -37,16 +39,20 @@ from kwhere.database.records import (
     ClusterRecord,
     ComponentBalance,
     ComponentMethod,
+    EmbodiedShare,
     FactorRecord,
     NodeRecord,
     NodeRun,
     PartEnergy,
+    SiteFigure,
+    UnitEmissions,
     UnitPage,
     UnitRecord,
     UsageReport,
     UsageRow,
 )
 from kwhere.reports.agreement import Agreement
+from kwhere.reports.optional import COST, cost_of, marginal_grams, water_of
 from kwhere.reports.outlook import Outlook
 from kwhere.series.charts import Chart
 
@@ -79,8 +85,29 @@ def energy_view(energy_uj: Mapping[Component, PartEnergy], total_uj: int) -> Ene
     return view
 
 
+def emissions_view(emissions: Sequence[UnitEmissions]) -> list[EmissionsView]:
+    """Return grams by source of factors."""
+    return [
+        EmissionsView(e.provider, e.zone, e.basis, e.scope, e.system, e.quality, e.grams, e.reporting)
+        for e in emissions
+    ]
+
+
+def costs_view(figures: Sequence[SiteFigure]) -> list[CostView]:
+    """Return money by currency."""
+    return [CostView(figure.measure, figure.amount, figure.is_whole) for figure in figures if figure.kind == COST]
+
+
+def embodied_view(share: EmbodiedShare | None) -> EmbodiedView | None:
+    """Return the share in the making of nodes."""
+    if share is None:
+        return None
+    return EmbodiedView(share.grams.value, share.grams.low, share.grams.high, share.is_whole)
+
+
 def unit_view(record: UnitRecord) -> Unit:
     """Return a unit."""
+    cost, water = cost_of(record.figures), water_of(record.figures)
     return Unit(
         cluster=record.cluster,
         manager=record.manager,
@@ -110,15 +137,18 @@ def unit_view(record: UnitRecord) -> Unit:
         energy_joules=energy_view(record.energy_uj, record.energy_total_uj),
         energy_joules_total=joules(record.energy_total_uj),
         emissions_grams=record.emissions_grams,
-        emissions=[
-            EmissionsView(e.provider, e.zone, e.basis, e.scope, e.system, e.quality, e.grams) for e in record.emissions
-        ],
-        cost=None,
+        emissions=emissions_view(record.emissions),
+        cost=None if cost is None else cost.amount,
         method=None if record.method is None else str(record.method),
         methods=methods_view(record.methods),
         quality=sorted(str(flag) for flag in record.quality),
         node_runs=[node_run_view(run) for run in record.node_runs],
         labels=dict(record.labels),
+        emissions_marginal_grams=marginal_grams(record.emissions),
+        cost_currency=None if cost is None else cost.measure,
+        costs=costs_view(record.figures),
+        water_litres=None if water is None else water.amount,
+        embodied_grams=embodied_view(record.embodied),
     )
 
 
@@ -173,6 +203,7 @@ def usage_view(report: UsageReport) -> Usage:
 
 def usage_row_view(row: UsageRow) -> UsageRowView:
     """Return one sum."""
+    cost, water = cost_of(row.figures), water_of(row.figures)
     return UsageRowView(
         key=row.key,
         cluster=row.cluster,
@@ -184,6 +215,12 @@ def usage_row_view(row: UsageRow) -> UsageRowView:
         cpu_allocated_seconds=maybe_seconds(row.cpu_allocated_ns),
         gpu_busy_seconds=maybe_seconds(row.gpu_busy_ns),
         emissions_grams=row.emissions_grams,
+        emissions=emissions_view(row.emissions),
+        emissions_marginal_grams=marginal_grams(row.emissions),
+        cost=None if cost is None else cost.amount,
+        cost_currency=None if cost is None else cost.measure,
+        costs=costs_view(row.figures),
+        water_litres=None if water is None else water.amount,
     )
 
 

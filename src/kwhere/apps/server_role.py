@@ -34,6 +34,7 @@ from kwhere.emission_factors.choose import Chooser, build_chooser
 from kwhere.emission_factors.provider import EmissionFactorProvider, may_know
 from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
+from kwhere.reports.optional import OptionalFigures
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
@@ -319,6 +320,11 @@ def build_sources(
         series=store,
         time_zone=settings.site.time_zone,
         pue=lambda: read_pue(engine, settings.site),
+        optional=OptionalFigures(
+            currency=settings.site.cost.currency if settings.site.cost.tariffs else None,
+            water=bool(settings.site.water),
+            embodied=bool(settings.site.embodied),
+        ),
         choose_zone=choose if settings.site.zone is None else None,
         zones=[ZoneChoice(zone, name) for zone, name in sorted(provider.zones().items(), key=lambda item: item[1])],
         factor_providers=factor_providers,

@@ -11,6 +11,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, output_width, render
+from kwhere.cli.units import currency_of, money
 from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, choose_scale, share
 
 KINDS = ("user", "project", "manager", "cluster", "node", "day")
@@ -18,6 +19,8 @@ CSV_FIELDS = (
     *("key", "cluster", "kind", "units", "energy_joules_total", "cpu_seconds", "cpu_allocated_seconds"),
     *("gpu_busy_seconds", "emissions_grams"),
 )
+OPTIONAL_FIELDS = ("emissions_marginal_grams", "cost", "cost_currency", "water_litres")
+"""Columns behind the others, where any row has a figure."""
 
 
 @click.command()
@@ -61,8 +64,10 @@ def report(
 def _csv(items: Sequence[Json]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_FIELDS)
-    writer.writerows([[item[field] for field in CSV_FIELDS] for item in items])
+    known = [name for name in OPTIONAL_FIELDS if any(item.get(name) is not None for item in items)]
+    fields = (*CSV_FIELDS, *known)
+    writer.writerow(fields)
+    writer.writerows([[item.get(field) for field in fields] for item in items])
     return stream.getvalue()
 
 
@@ -70,6 +75,7 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
     energy = choose_scale([item["energy_joules_total"] for item in items], ENERGY)
     mass = choose_scale([item["emissions_grams"] for item in items], MASS)
     cpu = choose_scale([item["cpu_seconds"] for item in items], CPU_TIME)
+    currency = currency_of(items)
     all_of_it = sum(item["energy_joules_total"] or 0.0 for item in items)
     columns = [
         Column(by.upper(), shrinks=True, min_width=10),
@@ -80,6 +86,7 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
         Column("SHARE", is_number=True),
         Column(f"{mass.unit} CO2e", is_number=True),
         Column(cpu.unit, is_number=True),
+        *([Column(currency, is_number=True)] if currency else []),
     ]
     rows = [
         (
@@ -91,6 +98,7 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
             share(item["energy_joules_total"] / all_of_it if all_of_it and item["energy_joules_total"] else None),
             mass.text(item["emissions_grams"]),
             cpu.text(item["cpu_seconds"]),
+            *([money(item.get("cost"))] if currency else []),
         )
         for item in items
     ]

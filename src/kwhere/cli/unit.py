@@ -10,7 +10,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, bar, render
-from kwhere.cli.units import cpu_seconds, write
+from kwhere.cli.units import cpu_seconds, money, write
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component
 from kwhere.reports.figures import (
@@ -24,6 +24,7 @@ from kwhere.reports.figures import (
     duration,
     quantity,
     share,
+    significant,
 )
 
 WIDTH = 80
@@ -149,13 +150,34 @@ def _energy(item: Json) -> Iterator[str]:
         rows.append((component, scale.text(dynamic), scale.text(idle), bar(both / total if total else None, 30)))
     yield from render(columns, rows, WIDTH)
     yield f"{'Energy':>14}: {quantity(item['energy_joules_total'], ENERGY)}, method {item['method'] or NO_DATA}"
-    yield f"{'CO2e':>14}: {quantity(item['emissions_grams'], MASS)}{_factor(item.get('emissions') or [])}"
+    emissions = item.get("emissions") or []
+    yield f"{'CO2e':>14}: {quantity(item['emissions_grams'], MASS)}{_factor(emissions)}"
+    yield from _beside(item, emissions)
+
+
+def _beside(item: Json, emissions: Sequence[Json]) -> Iterator[str]:
+    """Yield what is never added to operational average grams: marginal ones, cost, embodied carbon, water."""
+    for source in emissions:
+        if source["basis"] == "marginal":
+            where = f"zone {source['zone']}, provider {source['provider']}, marginal, {source['quality']}"
+            yield f"{'CO2e marginal':>14}: {quantity(source['grams'], MASS)} ({where})"
+    for cost in item.get("costs") or []:
+        part = "" if cost["is_whole"] else " (no tariff was in force at times)"
+        yield f"{'Cost':>14}: {money(cost['amount'])} {cost['currency']}{part}"
+    made = item.get("embodied_grams")
+    if made is not None:
+        bounds = f"{quantity(made['min'], MASS)} to {quantity(made['max'], MASS)}"
+        part = "" if made["is_whole"] else ", of the known types of nodes"
+        yield f"{'Embodied CO2e':>14}: {quantity(made['value'], MASS)} ({bounds}{part}; in no sum above)"
+    if item.get("water_litres") is not None:
+        yield f"{'Water':>14}: {significant(item['water_litres'])} l"
 
 
 def _factor(emissions: Sequence[Json]) -> str:
     if not emissions:
         return " (no zone set)"
-    first = emissions[0]
+    averages = [source for source in emissions if source["basis"] == "average"]
+    first = next((source for source in averages if source.get("reporting")), (averages or emissions)[0])
     return f" (zone {first['zone']}, provider {first['provider']}, {first['basis']}, {first['quality']})"
 
 

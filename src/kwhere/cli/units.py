@@ -12,7 +12,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, output_width, render
-from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale
+from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale, significant
 
 SORTS = ("energy_joules", "power_watts", "cpu_seconds", "gpu_busy_seconds", "started_at", "ended_at")
 
@@ -33,6 +33,19 @@ CSV_FIELDS: dict[str, Callable[[Json], Any]] = {
     "emissions_grams": lambda u: u["emissions_grams"],
     "method": lambda u: u["method"],
 }
+
+FORMAT_FIELDS: dict[str, Callable[[Json], Any]] = {
+    **CSV_FIELDS,
+    "nodes": lambda u: " ".join(u["nodes"]),
+    "emissions_marginal_grams": lambda u: u.get("emissions_marginal_grams"),
+    "cost": lambda u: u.get("cost"),
+    "cost_currency": lambda u: u.get("cost_currency"),
+    "water_litres": lambda u: u.get("water_litres"),
+    "embodied_grams": lambda u: (u.get("embodied_grams") or {}).get("value"),
+    "embodied_grams_min": lambda u: (u.get("embodied_grams") or {}).get("min"),
+    "embodied_grams_max": lambda u: (u.get("embodied_grams") or {}).get("max"),
+}
+"""What `--format` may name."""
 
 
 def cpu_seconds(item: Json) -> float | None:
@@ -56,6 +69,7 @@ def cpu_seconds(item: Json) -> float | None:
 @click.option("-n", "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True)
 @click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
 @click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
+@click.option("-o", "--format", "fields", help="Only these columns, comma-separated, in base units; `help` lists them")
 @click.option("-P", "--parsable2", "style", flag_value="parsable", help="The CSV's columns separated by |")
 @server_options
 def units(
@@ -67,10 +81,16 @@ def units(
     sort: str,
     ascending: bool,
     limit: int,
+    fields: str | None,
     **filters: Any,
 ) -> None:
     """List units and what they used: the largest consumers first."""
     from kwhere.cli.moments import parse_moment
+
+    if fields == "help":
+        click.echo("\n".join(FORMAT_FIELDS))
+        return
+    chosen = None if fields is None else parse_fields(fields)
 
     api = Api(server, token_file, state_dir)
     start, end = filters.pop("start"), filters.pop("end")
@@ -83,27 +103,62 @@ def units(
         "sort": sort if ascending else f"-{sort}",
     }
     items = list(api.pages("/units", params, limit))
-    write(items, style)
+    write(items, style, chosen)
 
 
-def write(items: Sequence[Json], style: str | None) -> None:
-    """Print units in one of the styles."""
+def parse_fields(text: str) -> list[str]:
+    """Return the columns that `--format` names. Raises UsageError for one that there is not."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in FORMAT_FIELDS]
+    if unknown or not names:
+        found = f"found {unknown[0]!r}" if unknown else "found none"
+        raise click.UsageError(f"--format: expected of {', '.join(FORMAT_FIELDS)}; {found}")
+    return names
+
+
+def write(items: Sequence[Json], style: str | None, chosen: Sequence[str] | None = None) -> None:
+    """Print units in one of the styles; `chosen`: these columns alone."""
     if style == "json":
         click.echo(json.dumps({"schema_version": 1, "items": items}, indent=1))
     elif style in ("csv", "parsable"):
-        click.echo(_csv(items, "," if style == "csv" else "|"), nl=False)
+        click.echo(_csv(items, "," if style == "csv" else "|", chosen or list(CSV_FIELDS)), nl=False)
+    elif chosen is not None:
+        click.echo("\n".join(_chosen(items, chosen)))
     elif not items:
         click.echo("no units match; a new one shows after its first slot", err=True)
     else:
         click.echo("\n".join(_table(items, output_width())))
 
 
-def _csv(items: Sequence[Json], delimiter: str) -> str:
+def _chosen(items: Sequence[Json], names: Sequence[str]) -> list[str]:
+    cells = [[FORMAT_FIELDS[name](item) for name in names] for item in items]
+    is_number = [any(isinstance(row[at], int | float) for row in cells) for at in range(len(names))]
+    columns = [Column(name, is_number=number) for name, number in zip(names, is_number, strict=True)]
+    rows = [tuple(NO_DATA if cell is None or cell == "" else _cell(cell) for cell in row) for row in cells]
+    return render(columns, rows, output_width())
+
+
+def _cell(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _csv(items: Sequence[Json], delimiter: str, names: Sequence[str]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(CSV_FIELDS)
-    writer.writerows([[field(item) for field in CSV_FIELDS.values()] for item in items])
+    writer.writerow(names)
+    writer.writerows([[FORMAT_FIELDS[name](item) for name in names] for item in items])
     return stream.getvalue()
+
+
+def currency_of(items: Sequence[Json]) -> str | None:
+    """Return the one currency of all costs; None: no cost is known, or several currencies are."""
+    found = {item.get("cost_currency") for item in items} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def money(amount: float | None) -> str:
+    """Return an amount of money; a dash where it is not known."""
+    return NO_DATA if amount is None else f"{amount:.2f}" if abs(amount) >= 1 else significant(amount)
 
 
 def name_beside(item: Json) -> str:
@@ -117,6 +172,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
     power = choose_scale([i["power_watts"] for i in items], POWER)
     mass = choose_scale([i["emissions_grams"] for i in items], MASS)
     cpu = choose_scale([cpu_seconds(i) for i in items], CPU_TIME)
+    currency = currency_of(items)
     columns = [
         Column("MANAGER", shrinks=True),
         Column("UNIT", shrinks=True, min_width=10),
@@ -126,6 +182,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
         Column(energy.unit, is_number=True),
         Column(f"{mass.unit} CO2e", is_number=True),
         Column(cpu.unit, is_number=True),
+        *([Column(currency, is_number=True)] if currency else []),
         Column("NAME", shrinks=True),
     ]
     rows = [
@@ -138,6 +195,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
             energy.text(item["energy_joules_total"]),
             mass.text(item["emissions_grams"]),
             cpu.text(cpu_seconds(item)),
+            *([money(item.get("cost"))] if currency else []),
             name_beside(item),
         )
         for item in items

@@ -213,7 +213,7 @@ def derive_day(
             hours.unit_run_id,
             hours[book.key],
             func.sum(hours[book.amount]),
-            _worst_of(book, hours.quality),
+            worst_of(book, hours.quality),
             hours.node_id,
         )
         .where(hours.node_id.in_(node_ids), hours.start_ns >= start_ns, hours.start_ns < end_ns)
@@ -234,7 +234,8 @@ def worst(qualities: Iterable[str], order: Sequence[str]) -> str:
     return max(qualities, key=order.index)
 
 
-def _worst_of(book: Book, quality: ColumnElement[str]) -> ColumnElement[int]:
+def worst_of(book: Book, quality: ColumnElement[str]) -> ColumnElement[int]:
+    """Return the rank of the worst quality among rows."""
     ranks = {name: rank for rank, name in enumerate(book.qualities)}
     return func.max(case(ranks, value=quality, else_=len(book.qualities) - 1))
 
@@ -248,7 +249,7 @@ def _sum_units(connection: Connection, book: Book, node_ids: Sequence[int], star
         .where(usage.node_id.in_(node_ids), usage.start_ns == start_ns, runs.unit_id.is_not(None))
     )
     query = (
-        select(runs.unit_id, days[book.key], func.sum(days[book.amount]), _worst_of(book, days.quality))
+        select(runs.unit_id, days[book.key], func.sum(days[book.amount]), worst_of(book, days.quality))
         .join(schema.unit_runs, runs.id == days.unit_run_id)
         .where(runs.unit_id.in_(here))
         .group_by(runs.unit_id, days[book.key])

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.core.timespan import Span
+from kwhere.energy.embodied import Range
 
 
 class NodeState(StrEnum):
@@ -106,6 +107,28 @@ class UnitEmissions:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteFigure:
+    """What is derived from energy beside grams, such as its cost."""
+
+    kind: str
+    """`cost` or `water`."""
+    measure: str
+    """Currency, or `litres`."""
+    amount: float
+    is_whole: bool
+    """Whether a price was in force at all of its times."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbodiedShare:
+    """Grams of CO2e of making nodes that fall to a unit, by the time of their CPUs it was allocated."""
+
+    grams: Range
+    is_whole: bool
+    """Whether the type of all of its nodes is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnitRecord:
     """A unit as a person sees it, with lifetime totals."""
 
@@ -150,6 +173,10 @@ class UnitRecord:
     labels: Mapping[str, str]
     node_runs: tuple[NodeRun, ...]
     methods: tuple[ComponentMethod, ...]
+    figures: tuple[SiteFigure, ...] = ()
+    """Cost and water, where these are on."""
+    embodied: EmbodiedShare | None = None
+    """None: off, or no type of node is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +220,10 @@ class UsageRow:
     cpu_allocated_ns: int | None
     gpu_busy_ns: int | None
     emissions_grams: float | None
+    emissions: tuple[UnitEmissions, ...] = ()
+    """By every source of factors; averages and marginals are never added."""
+    figures: tuple[SiteFigure, ...] = ()
+    """Cost and water, where these are on."""
 
 
 @dataclass(frozen=True, slots=True)

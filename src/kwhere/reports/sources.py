@@ -8,6 +8,7 @@ from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.energy.steps import Steps
 from kwhere.reports.account import Account
 from kwhere.reports.agreement import Agreements, NoAgreements
+from kwhere.reports.optional import OptionalFigures
 from kwhere.series.store import SeriesStore
 
 
@@ -65,6 +66,8 @@ class Sources:
     """The site's zone, in which pages show times."""
     pue: Callable[[], Steps[float]] = field(default=_no_pue)
     """Power usage effectiveness by time, in every gram."""
+    optional: OptionalFigures = field(default=OptionalFigures())
+    """Which figures are switched on."""
     faults: Callable[[], Sequence[str]] = field(default=_no_faults)
     """What of the server's own work fails, one sentence each."""
     choose_zone: Callable[[str], None] | None = None

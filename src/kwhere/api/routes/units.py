@@ -7,7 +7,17 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
 from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, now_of, optional_span
-from kwhere.api.csv_text import UNIT_HEADER, Cell, csv_answer, series_header, series_rows, unit_row, wants_csv
+from kwhere.api.csv_text import (
+    UNIT_HEADER,
+    Cell,
+    csv_answer,
+    optional_cells,
+    optional_header,
+    series_header,
+    series_rows,
+    unit_row,
+    wants_csv,
+)
 from kwhere.api.models import SeriesList, Unit, UnitList
 from kwhere.api.problems import BadRequest
 from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view
@@ -70,13 +80,15 @@ def list_units(
         after=after,
     )
     if wants_csv(request, format_):
-        return csv_answer(UNIT_HEADER, _unit_rows(sources, query), "units.csv")
+        header = [*UNIT_HEADER, *optional_header(sources.optional, of_units=True)]
+        return csv_answer(header, _unit_rows(sources, query), "units.csv")
     return unit_list_view(sources.account.units(query))
 
 
 def _unit_rows(sources: Sources, query: UnitQuery) -> Iterator[list[Cell]]:
     for record in sources.account.iterate_units(query):
-        yield unit_row(unit_view(record))
+        view = unit_view(record)
+        yield [*unit_row(view), *optional_cells(view, sources.optional)]
 
 
 # A decoded id may hold a slash that its user escaped only once; hence `:path`. `/series` is tried first.

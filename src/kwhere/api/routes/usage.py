@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, span_of
-from kwhere.api.csv_text import USAGE_HEADER, csv_answer, usage_row, wants_csv
+from kwhere.api.csv_text import USAGE_HEADER, csv_answer, optional_cells, optional_header, usage_row, wants_csv
 from kwhere.api.models import AccountView, Page, Usage
 from kwhere.api.views import account_view, usage_view
 from kwhere.core.errors import NotFound
@@ -34,7 +34,9 @@ def usage(
     span = span_of(sources, start, to, timedelta(hours=24))
     view = usage_view(sources.account.usage(by, span, cluster, user, project, manager, node))
     if wants_csv(request, format_):
-        return csv_answer(USAGE_HEADER, (usage_row(row) for row in view.items), f"usage-by-{by}.csv")
+        header = [*USAGE_HEADER, *optional_header(sources.optional, of_units=False)]
+        rows = ([*usage_row(row), *optional_cells(row, sources.optional)] for row in view.items)
+        return csv_answer(header, rows, f"usage-by-{by}.csv")
     return view
 
 

@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import FromClause, select
 
@@ -12,6 +12,7 @@ from kwhere.database import schema
 from kwhere.database.flags import from_bits, to_bits
 from kwhere.database.grid import from_ns
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
+from kwhere.database.reading.optional_figures import embodied_of, unit_figures
 from kwhere.database.reading.site import Moment, reporting_sources
 from kwhere.database.records import ComponentMethod, NodeRun, PartEnergy, UnitEmissions, UnitRecord
 from kwhere.database.schema import PEAK_COLUMN, SUM_COLUMNS
@@ -53,9 +54,16 @@ def unit_join() -> FromClause:
 def records_of(moment: Moment, rows: Sequence[Row]) -> list[UnitRecord]:
     """Return the records of rows of `UNIT_COLUMNS`, in order."""
     ids = [row["id"] for row in rows]
-    runs, emissions = _runs(moment, ids), _emissions(moment, ids)
+    runs, emissions, figures = _runs(moment, ids), _emissions(moment, ids), unit_figures(moment, ids)
     holes = _holes(moment, {run["node_id"] for found in runs.values() for run in found})
-    return [_record(moment, row, runs[row["id"]], emissions[row["id"]], holes) for row in rows]
+    return [
+        replace(
+            _record(moment, row, runs[row["id"]], emissions[row["id"]], holes),
+            figures=tuple(figures.get(row["id"], ())),
+            embodied=embodied_of(moment.site, runs[row["id"]]),
+        )
+        for row in rows
+    ]
 
 
 def _holes(moment: Moment, node_ids: Collection[int]) -> Holes:
@@ -86,6 +94,7 @@ def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
             unit_runs.unit_id,
             unit_runs.node_id,
             nodes.name.label("node"),
+            nodes.cpus.label("node_cpus"),
             unit_runs.run,
             unit_runs.methods,
             unit_runs.started_ns,

@@ -1,20 +1,25 @@
 """Usage summed by user, project, manager, cluster, node or day within a span."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, FromClause, Select, func, literal, select
+from sqlalchemy import ColumnElement, FromClause, Select, Table, func, literal, select
 
 from kwhere.core.terms import EntryKind
 from kwhere.core.timespan import Span
 from kwhere.database import schema
+from kwhere.database.derived import worst_of
+from kwhere.database.emissions import EMISSIONS
 from kwhere.database.reading.completeness import overall
 from kwhere.database.reading.figures import energies, sums, total_uj, whole
-from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources
+from kwhere.database.reading.optional_figures import kinds_of
+from kwhere.database.reading.site import Moment, left_out_nodes
 from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.usage_tables import Tables, day_tables, tables_for
-from kwhere.database.records import UsageBy, UsageReport, UsageRow
+from kwhere.database.records import SiteFigure, UnitEmissions, UsageBy, UsageReport, UsageRow
 from kwhere.database.schema import SUM_COLUMNS
+from kwhere.database.site_figures import FIGURES, WHOLE
 
 _runs, _units, _nodes, _clusters = schema.unit_runs.c, schema.units.c, schema.nodes.c, schema.clusters.c
 _Key = tuple[Any, ...]
@@ -67,8 +72,8 @@ def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter)
     """Return the rows of a report, largest first; days in order."""
     tables = day_tables(moment, span) if by is UsageBy.DAY else tables_for(moment, span)
     found = narrowed.conditions(moment)
-    grams = _grams(moment, by, tables, found)
-    rows = [_row(moment, by, row, grams) for row in moment.connection.execute(_energy_query(by, tables, found))]
+    beside = _Beside(_emissions(moment, by, tables, found), _figures(moment, by, tables, found))
+    rows = [_row(moment, by, row, beside) for row in moment.connection.execute(_energy_query(by, tables, found))]
     if by is UsageBy.DAY:
         rows.sort(key=lambda row: (row.key or "", row.kind))
     else:
@@ -132,21 +137,61 @@ def _energy_query(by: UsageBy, tables: Tables, found: Sequence[ColumnElement[boo
     return _grouped(by, tables, table, figures).where(*found)
 
 
-def _grams(moment: Moment, by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]) -> dict[_Key, float]:
-    sources = reporting_sources(moment.connection)
-    if not sources:
-        return {}
+class _Beside(NamedTuple):
+    """What stands beside energy, by key, cluster and kind of the row."""
+
+    emissions: Mapping[_Key, Sequence[UnitEmissions]]
+    figures: Mapping[_Key, Sequence[SiteFigure]]
+
+
+def _emissions(
+    moment: Moment, by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]
+) -> Mapping[_Key, Sequence[UnitEmissions]]:
     table = tables.emissions  # kept by the hour at best: those hours count that begin within the span
-    query = _grouped(by, tables, table, [func.sum(table.c.grams).label("grams")])
-    rows = moment.connection.execute(query.where(table.c.source_id.in_(sorted(sources)), *found))
-    return {(row.key, row.cluster, row.kind): row.grams for row in rows}
+    sources = {row.id: row for row in moment.connection.execute(select(*schema.factor_sources.c))}
+    figures = [func.sum(table.c.grams).label("amount"), worst_of(EMISSIONS, table.c.quality).label("rank")]
+    rows: dict[_Key, list[UnitEmissions]] = defaultdict(list)
+    for row in _by_key(moment, by, tables, table, table.c.source_id, figures, found) if sources else ():
+        its = sources[row.its]
+        words = (its.provider, its.zone, its.basis, its.scope, its.system, EMISSIONS.qualities[row.rank])
+        rows[row.key, row.cluster, row.kind].append(UnitEmissions(*words, row.amount, its.reporting))
+    return rows
 
 
-def _row(moment: Moment, by: UsageBy, row: Any, grams: dict[_Key, float]) -> UsageRow:
+def _figures(
+    moment: Moment, by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]
+) -> Mapping[_Key, Sequence[SiteFigure]]:
+    table, kinds = tables.figures, kinds_of(moment)
+    figures = [func.sum(table.c.amount).label("amount"), worst_of(FIGURES, table.c.quality).label("rank")]
+    rows: dict[_Key, list[SiteFigure]] = defaultdict(list)
+    for row in _by_key(moment, by, tables, table, table.c.kind_id, figures, found) if kinds else ():
+        figure = SiteFigure(*kinds[row.its], row.amount, FIGURES.qualities[row.rank] == WHOLE)
+        rows[row.key, row.cluster, row.kind].append(figure)
+    return rows
+
+
+def _by_key(
+    moment: Moment,
+    by: UsageBy,
+    tables: Tables,
+    table: Table,
+    column: ColumnElement[int],
+    figures: Sequence[ColumnElement[Any]],
+    found: Sequence[ColumnElement[bool]],
+) -> Sequence[Any]:
+    """Return sums of a derived figure by row of the report and by `column`, in its order."""
+    query = _grouped(by, tables, table, [column.label("its"), *figures]).group_by(column).order_by(column)
+    return moment.connection.execute(query.where(*found)).all()
+
+
+def _row(moment: Moment, by: UsageBy, row: Any, beside: _Beside) -> UsageRow:
     figures = row._mapping
     energy = energies(figures)
     user, system = whole(figures["cpu_user_ns"]), whole(figures["cpu_system_ns"])
     key = moment.grid.date_of(row.key) if by is UsageBy.DAY else (row.key or None)
+    its = (row.key, row.cluster, row.kind)
+    emissions = tuple(beside.emissions.get(its, ()))
+    reporting = [item.grams for item in emissions if item.reporting]
     return UsageRow(
         key=key,
         cluster=row.cluster,
@@ -157,5 +202,7 @@ def _row(moment: Moment, by: UsageBy, row: Any, grams: dict[_Key, float]) -> Usa
         cpu_ns=None if user is None and system is None else (user or 0) + (system or 0),
         cpu_allocated_ns=whole(figures["cpu_allocated_ns"]),
         gpu_busy_ns=whole(figures["gpu_busy_ns"]),
-        emissions_grams=grams.get((row.key, row.cluster, row.kind)),
+        emissions_grams=sum(reporting) if reporting else None,
+        emissions=emissions,
+        figures=tuple(beside.figures.get(its, ())),
     )

@@ -23,6 +23,7 @@ class Tables:
     usage: Table
     node: Table
     emissions: Table
+    figures: Table
     span: Span
 
     @property
@@ -40,10 +41,10 @@ def tables_for(moment: Moment, span: Span) -> Tables:
     """Return the tables that hold all of `span` at the finest resolution that makes sense."""
     start_ns, grid = to_ns(span.start), moment.grid
     if span.end - span.start <= FINE and start_ns >= buckets_from(moment.connection):
-        return Tables(schema.usage_5m, schema.node_5m, schema.emissions_hour, aligned(span))
+        return Tables(schema.usage_5m, schema.node_5m, schema.emissions_hour, schema.figures_hour, aligned(span))
     if start_ns >= hours_from(moment.connection):
         wide = Span(from_ns(grid.hour_start(start_ns)), from_ns(grid.hour_start(to_ns(span.end) - 1) + HOUR_NS))
-        return Tables(schema.usage_hour, schema.node_hour, schema.emissions_hour, wide)
+        return Tables(schema.usage_hour, schema.node_hour, schema.emissions_hour, schema.figures_hour, wide)
     return day_tables(moment, span)
 
 
@@ -51,7 +52,7 @@ def day_tables(moment: Moment, span: Span) -> Tables:
     """Return the tables of days."""
     grid = moment.grid
     wide = Span(from_ns(grid.day_start(to_ns(span.start))), from_ns(grid.day_end(to_ns(span.end) - 1)))
-    return Tables(schema.usage_day, schema.node_day, schema.emissions_day, wide)
+    return Tables(schema.usage_day, schema.node_day, schema.emissions_day, schema.figures_day, wide)
 
 
 def node_table_for(moment: Moment, span: Span) -> Table:

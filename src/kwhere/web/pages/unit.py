@@ -11,13 +11,15 @@ from starlette.responses import Response
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
-from kwhere.database.records import ComponentMethod, PartEnergy, UnitQuery, UnitRecord
+from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, UnitQuery, UnitRecord
+from kwhere.reports.figures import significant
 from kwhere.reports.node_charts import governors
+from kwhere.reports.optional import COST, money_text
 from kwhere.reports.unit_charts import lifetime_of, unit_charts
 from kwhere.series.charts import UNIT_CHARTS, Chart, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
-from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, percent
+from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, headline, percent
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import Chip, SpanChoice, choose_span, span_with_data
 from kwhere.web.units_table import energy_pieces, quality_marks
@@ -88,6 +90,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "missing": missing,
         "components": components,
         "energy_column": column_of([row.total_joules for row in components], "energy"),
+        "beside": beside_rows(record),
         "nodes": nodes,
         "node_energy_column": column_of([row.energy_joules for row in nodes], "energy"),
         "node_power_column": column_of([row.power_watts for row in nodes], "power"),
@@ -170,6 +173,44 @@ def _figures(record: UnitRecord) -> list[KeyFigure]:
         else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", ""),
         KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class BesideRow:
+    """A figure of its own that is in no sum with another: grams by one source, cost, embodied carbon, water."""
+
+    name: str
+    value: float | None
+    quantity: str
+    """Empty: `text` is shown."""
+    text: str
+    meaning: str
+
+
+def beside_rows(record: UnitRecord) -> list[BesideRow]:
+    """Return grams by every source of factors, average and marginal apart, then what the site has switched on."""
+    rows = [_source_row(item) for item in sorted(record.emissions, key=lambda item: (not item.reporting, item.basis))]
+    for figure in record.figures:
+        note = "" if figure.is_whole else "; no price was in force at times"
+        if figure.kind == COST:
+            text = f"{money_text(figure.amount)} {figure.measure}"
+            rows.append(BesideRow("Cost", None, "", text, f"energy × PUE × tariff at its time{note}"))
+        else:
+            meaning = f"evaporated on the site and at power plants{note}"
+            rows.append(BesideRow("Water", None, "", f"{significant(figure.amount)} l", meaning))
+    if record.embodied is not None:
+        made = record.embodied.grams
+        low, high = (f"{head.number} {head.unit}" for head in (headline(made.low, "mass"), headline(made.high, "mass")))
+        part = "" if record.embodied.is_whole else "; of the nodes whose type is known"
+        meaning = f"making its nodes, by CPU time allocated: {low} to {high}{part}"
+        rows.append(BesideRow("Embodied CO₂e", made.value, "mass", "", meaning))
+    return rows
+
+
+def _source_row(item: UnitEmissions) -> BesideRow:
+    role = "reported" if item.reporting else "beside"
+    meaning = f"{item.provider}, zone {item.zone} · {item.scope}, {item.system} · {item.quality}, {role}"
+    return BesideRow(f"CO₂e, {item.basis}", item.grams, "mass", "", meaning)
 
 
 def _neighbours(pages: Pages, record: UnitRecord) -> list[UnitRecord]:

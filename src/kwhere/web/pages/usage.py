@@ -10,6 +10,7 @@ from starlette.responses import Response
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component, EntryKind, Part
 from kwhere.database.records import UsageBy, UsageRow
+from kwhere.reports.optional import cost_of, money_text
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of
 from kwhere.web.rendering import Pages, url
 from kwhere.web.spans import choose_span
@@ -41,6 +42,9 @@ class SumRow:
     cpu_seconds: float | None
     efficiency: float | None
     grams: float | None
+    cost: float | None
+    """In its currency; None where there is none, or several."""
+    cost_text: str
     pieces: Sequence[BarPiece]
 
 
@@ -55,6 +59,8 @@ def usage_page(pages: Pages, request: Request) -> Response:
     rows = [sum_row(by, row, report.rows, total_uj) for row in report.rows]
     query = {"by": str(by), **choice.query, "format": "csv", **({"cluster": cluster} if cluster else {})}
     grams = [row.grams for row in rows if row.grams is not None]
+    currency = pages.sources.optional.currency
+    costs = [row.cost for row in rows if row.cost is not None]
     context = {
         "by": by,
         "choice": choice,
@@ -66,6 +72,8 @@ def usage_page(pages: Pages, request: Request) -> Response:
         "energy_column": column_of([joules(total_uj)], "energy"),
         "cpu_column": column_of([row.cpu_seconds for row in rows], "cpu_time"),
         "grams_column": column_of([sum(grams)] if grams else [], "mass"),
+        "currency": currency,
+        "total_cost": money_text(sum(costs)) if costs else None,
         "by_choices": [(text, by_url(params, key), key is by) for key, text in CHOICES],
         "csv_url": "/api/v1/usage?" + urlencode(query),
     }
@@ -83,6 +91,7 @@ def sum_row(by: UsageBy, row: UsageRow, rows: Sequence[UsageRow], total_uj: int)
     name = row.key if row.key is not None else row_name(by, row.kind)
     used = None if row.cpu_ns is None else seconds(row.cpu_ns)
     efficiency = row.cpu_ns / row.cpu_allocated_ns if row.cpu_ns is not None and row.cpu_allocated_ns else None
+    cost = cost_of(row.figures)
     return SumRow(
         name,
         row_url(by, row),
@@ -93,6 +102,8 @@ def sum_row(by: UsageBy, row: UsageRow, rows: Sequence[UsageRow], total_uj: int)
         used,
         efficiency,
         row.emissions_grams,
+        None if cost is None else cost.amount,
+        "" if cost is None else money_text(cost.amount),
         row_pieces(row, largest),
     )
 
