@@ -128,7 +128,7 @@ def test_faces_start_after_the_first_step_and_all_end_when_one_fails(tmp_path: P
     ("sections", "words"),
     [
         ({"agent": {"slot_seconds": 2, "interval_seconds": 5}}, r"agent\.slot_seconds: expected at least"),
-        ({"agent": {"idle_watts": {"gpu": 3}}}, r"agent\.idle_watts\.gpu: expected one of cpu, dram, other"),
+        ({"agent": {"idle_watts": {"fan": 3}}}, r"agent\.idle_watts\.fan: expected one of cpu, dram, gpu, other"),
         ({"collector": {"nothing": {}}}, r"collector\.nothing: expected one of"),
         ({"collector": {"load": {"colour": "red"}}}, r"collector\.load\.colour: "),
     ],
