@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from kwhere._version import __version__
 from kwhere.agent import neighbour
 from kwhere.agent.pace import Pace
+from kwhere.agent.parented_journal import ParentedJournal
 from kwhere.agent.runtime import Agent
 from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
@@ -124,7 +125,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     start_gpus(watches, config.gpu.start_seconds)
     gpus = GpuBook(watches, NoHolders()) if watches else None
     journal = _open_journal(config, identity, bank, cpu, clock, state_dir) if state_dir is not None else None
-    board = TotalsBoard()
+    board, sink = TotalsBoard(), slot_sink(journal, meters)
     sampler = Sampler(
         NodeParts(
             clock=clock,
@@ -135,10 +136,11 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             bank=bank,
             energy=energy_book(paced, meters, context, bank, gpus),
             weigher=Weigher(context.memory_bytes or 0),
-            sink=slot_sink(journal, meters),
+            sink=sink,
             board=board,
             gpus=gpus,
             guests=guest_book(config.agent.guests) if journal is not None else None,
+            is_turning=sink.is_turning if isinstance(sink, ParentedJournal) else None,
         ),
         timing,
     )

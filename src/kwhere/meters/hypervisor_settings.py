@@ -16,7 +16,7 @@ class HypervisorSettings(BaseModel):
     file: Path | None = Field(
         default=None, description="File of the feed on a share of the host (virtiofs, 9p): its `energy.json`."
     )
-    url: str | None = Field(default=None, description="Address of the host's guest listener, e.g. https://hv1:9812.")
+    url: str | None = Field(default=None, description="Address of the host's guest listener, e.g. https://hv1:9813.")
     client: HttpClientSettings = Field(
         default=HttpClientSettings(
             connect_timeout_seconds=3, read_timeout_seconds=5, total_timeout_seconds=8, max_answer_bytes=64 * 1024

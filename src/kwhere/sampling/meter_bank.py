@@ -136,9 +136,13 @@ class MeterBank:
         self.totals_uj = dict.fromkeys(self.totals_uj, 0)
 
     def saved(self) -> Mapping[tuple[str, Domain], DomainState]:
-        """Return raw counters of every domain, for the journal."""
+        """Return raw counters of every domain, for the journal.
+
+        What an earlier process kept of a domain that has not answered in this one is kept on.
+        """
+        waiting = {place: state for place, state in self._restored.items() if self.has(*place)}
         found = {place: track.saved() for place, track in self._tracks.items()}
-        return {place: state for place, state in found.items() if state is not None}
+        return {**waiting, **{place: state for place, state in found.items() if state is not None}}
 
     def restore(self, states: Mapping[tuple[str, Domain], DomainState]) -> None:
         """Go on from counters saved in this boot: the first delta is the missing interval."""

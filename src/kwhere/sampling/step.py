@@ -66,6 +66,8 @@ class NodeParts:
     """None where no vendor's GPUs are seen."""
     guests: GuestBook | None = None
     """Where virtual machines on this host are told their own energy."""
+    is_turning: Callable[[], bool] | None = None
+    """Whether the open slot has to end with this step: another host feeds this guest from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +349,12 @@ class Sampler:
             slot is not None
             and slot.length_ns(now.monotonic_ns) > 0
             and now.monotonic_ns >= self._retry_due_ns
-            and (self._gap or self._is_time(now) or slot.clock_stepped(now.utc_ns, now.monotonic_ns))
+            and (
+                self._gap
+                or self._is_time(now)
+                or slot.clock_stepped(now.utc_ns, now.monotonic_ns)
+                or (self._parts.is_turning is not None and self._parts.is_turning())
+            )
         )
 
     def _is_time(self, now: _Moment) -> bool:

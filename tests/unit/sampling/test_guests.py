@@ -1,6 +1,7 @@
 """A host tells its virtual machines their energy, and they book it: to the microjoule, whatever is killed meanwhile."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from kwhere.core.unit import UnitKey
 from kwhere.ledger.rows import ENERGY_COLUMNS
 from kwhere.meters.hypervisor import DOMAIN_OF
 from kwhere.sampling.snapshot import build_totals
+from kwhere.sampling.step import Sampler
 from kwhere.sampling.totals import StepCounts, Totals
 
 
@@ -321,6 +323,37 @@ def test_whatever_is_killed_the_guests_sum_is_its_entry(events: Sequence[tuple[s
             guest.world.sampler.finish()
     for _ in range(5):  # until the account has caught up with what was told before a kill
         host.run({key: 900}, 3000 * WATT, 3000 * WATT, 3000 * WATT)
+    settle(host, key, guest)
+
+    assert guest.account() == host.entry_of(key)
+    assert guest.gaps() == {}
+
+
+def test_a_slot_ends_where_another_host_takes_over() -> None:
+    host, key, guest = nested()
+    known(host, key, guest)
+    turning = [False]
+    guest.world.sampler = Sampler(replace(guest.world.sampler.parts, is_turning=lambda: turning[0]))
+    guest.run({})
+    closed = len(guest.world.sink.slots)
+    guest.run({})
+    assert len(guest.world.sink.slots) == closed
+
+    turning[0] = True
+    guest.run({})
+
+    assert len(guest.world.sink.slots) == closed + 1
+
+
+def test_counters_outlive_a_second_kill_while_the_feed_is_lost() -> None:
+    host, key, guest = nested()
+    known(host, key, guest)
+    for _ in range(2):
+        guest.feed.data = None
+        guest.restart()
+        guest.run({})
+        guest.run({})
+
     settle(host, key, guest)
 
     assert guest.account() == host.entry_of(key)
