@@ -20,6 +20,7 @@ from kwhere.agent.runtime import Agent
 from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
+from kwhere.apps.calibration import with_calibration
 from kwhere.apps.gpus import open_gpus, start_gpus
 from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
@@ -116,7 +117,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
     context = replace(meter_context(host, cpu), settings=config.meters, clock_ns=clock.monotonic_ns, node=identity.node)
     watches = open_gpus(config.gpu, host)
-    context = replace(context, gpus=watches)
+    context = with_calibration(replace(context, gpus=watches), state_dir or config.agent.state)
     meters = build_meters(context)
     paced = _paced(config.agent, host, clock)
     bank = meter_bank(meters, paced)
@@ -206,6 +207,7 @@ def meter_context(host: HostFS, cpu: NodeCpu) -> MeterContext:
         socket_of_cpu={found.number: found.socket for found in read_topology(host).cpus},
         cpu_vendor=model.vendor,
         cpu_model=model.name,
+        cpu=model,
         memory_bytes=memory,
         busy_ns=cpu.busy_ns,
     )

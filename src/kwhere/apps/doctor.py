@@ -14,6 +14,7 @@ import structlog
 
 from kwhere.agent.ledger_token import FILE_NAME as LEDGER_TOKEN
 from kwhere.apps.agent import BuiltAgent, build_agent, identify, meter_context, topology_of
+from kwhere.apps.calibration import with_calibration
 from kwhere.apps.configuration import default_state_dir
 from kwhere.apps.own_server import ANSWER_SECONDS, server_of
 from kwhere.apps.settings import Settings
@@ -223,6 +224,7 @@ def _open_meters(fs: HostFS, settings: Settings) -> tuple[MeterContext, Meters]:
     topology = topology_of(fs)
     context = meter_context(fs, NodeCpu(topology, lambda: topology))
     context = replace(context, settings=settings.meters, node=identify(settings.agent, fs).node)
+    context = with_calibration(context, settings.agent.state)
     return context, build_meters(context)
 
 

@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from kwhere.apps.agent import energy_book, identify, meter_bank, meter_context, topology_of
+from kwhere.apps.calibration import with_calibration
 from kwhere.apps.own_server import has_server, server_of
 from kwhere.apps.settings import Settings
 from kwhere.core.clock import Clock, SystemClock
@@ -28,6 +29,7 @@ from kwhere.local.run_meter import RunMeter
 from kwhere.local.run_report import RunReport
 from kwhere.local.run_source import RunSource
 from kwhere.meters.registry import build_meters
+from kwhere.meters.settings import MeterSettings
 from kwhere.sampling.node_cpu import NodeCpu
 from kwhere.sampling.slot_sink import NoJournal
 from kwhere.sampling.snapshot import attach
@@ -162,6 +164,8 @@ def _own_energy(settings: Settings, host: HostFS, clock: Clock, source: RunSourc
         stat = StatFile(host)
         cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
         context = meter_context(host, cpu)
+        chosen = MeterSettings(off=settings.meters.off, model=settings.meters.model)  # no BMC is asked for one run
+        context = with_calibration(replace(context, settings=chosen), settings.agent.state)
         meters = build_meters(context)
     except (Unavailable, SourceError):
         return None

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "server": ("kwhere.cli.server:server", "Take in ledgers; serve API and pages."),
     "redfish-proxy": ("kwhere.cli.redfish_proxy:redfish_proxy", "Ask BMCs for nodes that cannot reach them."),
     "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
+    "calibrate": ("kwhere.cli.calibrate:calibrate", "Fit the model to a real meter of this machine."),
     "config": ("kwhere.cli.config:config", "Show or check the effective settings."),
     "database": ("kwhere.cli.database:database", "Check, upgrade, back up or restore the database."),
     "factors": ("kwhere.cli.factors:factors", "List emission factors in force; find the greenest hours ahead."),

@@ -19,9 +19,25 @@ class CpuModel:
     """The first processor as `/proc/cpuinfo` names it; None where it does not say."""
 
     vendor: str | None = None
+    """x86: vendor_id; Arm: the implementer's number."""
     family: int | None = None
     model: int | None = None
     name: str | None = None
+    stepping: int | None = None
+    part: str | None = None
+    """Arm: the core's number, e.g. 0xd0c of Neoverse N1."""
+    board: str | None = None
+    """What boards call themselves, e.g. a Raspberry Pi."""
+    is_guest: bool = False
+    """Whether the processor says that a hypervisor runs it."""
+
+    @property
+    def code(self) -> str:
+        """Return `vendor/family/model/stepping`, on Arm `implementer//part`; empty where the vendor is not known."""
+        if self.vendor is None:
+            return ""
+        numbers = ("" if number is None else str(number) for number in (self.family, self.model, self.stepping))
+        return f"{self.vendor}//{self.part}" if self.part else "/".join((self.vendor, *numbers))
 
 
 def boot_id(fs: HostFS) -> str:
@@ -71,6 +87,10 @@ def parse_cpu_model(text: str) -> CpuModel:
         family=_number(facts.get("cpu family")),
         model=_number(facts.get("model")),
         name=facts.get("model name") or facts.get("cpu") or facts.get("Processor"),
+        stepping=_number(facts.get("stepping")),
+        part=facts.get("CPU part"),
+        board=facts.get("Model"),
+        is_guest="hypervisor" in facts.get("flags", "").split(),
     )
 
 

@@ -1,20 +1,30 @@
 """The meter of last resort: sockets and memory by the documented model, as virtual counters."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kwhere.core.errors import Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.energy.calibration import Calibration, Scope
+from kwhere.energy.cpu_table import CpuFacts
 from kwhere.energy.limits import P_MAX_DRAM_UW, P_MAX_MULTI_DIE_UW
 from kwhere.energy.model import (
     CpuPower,
+    Memory,
     cpu_counter_uj,
-    cpu_power,
     dram_counter_uj,
     dram_idle_table_uw,
     dram_idle_uw,
     other_idle_uw,
 )
+from kwhere.meters.cpu_table import shipped_cpus
 from kwhere.meters.meter import Domain, MeterContext, Plugin, Reading
+
+HAND_UNCERTAINTY_RATIO = 0.2
+"""Of figures that a site sets; our estimate."""
+LEAST_CPU_RATIO = 0.1
+"""What is left to the CPUs at least, of a node's idle power, once its memory is taken off by size."""
+_WATT = 1_000_000
 
 
 class ModelMeter:
@@ -31,13 +41,17 @@ class ModelMeter:
         self._socket_of_cpu = dict(context.socket_of_cpu)
         self._highest_busy_ns: dict[int, int] = {}
         self.powers = cpu_powers(context)
-        self.memories = memory_by_socket(context)
+        self.memories_uw = memory_powers_uw(context)
+        self.calibration = context.calibration
         cpus = (Domain(DomainKind.CPU, socket) for socket in self.powers)
-        drams = (Domain(DomainKind.DRAM, socket) for socket in self.memories)
+        drams = (Domain(DomainKind.DRAM, socket) for socket in self.memories_uw)
         self.domains = (*cpus, *drams)
 
     def read(self, now_ns: int) -> list[Reading]:
-        """Return the virtual counters at `now_ns`, nanoseconds since boot."""
+        """Return the virtual counters at `now_ns`, nanoseconds since boot.
+
+        Their epoch is their coefficients: after another table or calibration they are other counters.
+        """
         busy_ns = self._busy_by_socket()
         cpus = [
             Reading(
@@ -45,25 +59,44 @@ class ModelMeter:
                 f"cpu{socket}",
                 now_ns,
                 counter_uj=cpu_counter_uj(power, self._cpus(socket), now_ns, busy_ns[socket]),
+                epoch=f"{power.idle_uw} {power.max_uw} {self._cpus(socket)}",
             )
             for socket, power in self.powers.items()
         ]
         drams = [
-            Reading(Domain(DomainKind.DRAM, socket), f"dram{socket}", now_ns, counter_uj=dram_counter_uj(size, now_ns))
-            for socket, size in self.memories.items()
+            Reading(
+                Domain(DomainKind.DRAM, socket),
+                f"dram{socket}",
+                now_ns,
+                counter_uj=dram_counter_uj(power_uw, now_ns),
+                epoch=str(power_uw),
+            )
+            for socket, power_uw in self.memories_uw.items()
         ]
         return cpus + drams
+
+    @property
+    def basis(self) -> str:
+        """Return a sentence: by which figures, and how far they may be off."""
+        socket, power = next(iter(self.powers.items()))
+        idle = sum(power.idle_uw for power in self.powers.values()) / _WATT
+        full = sum(power.max_uw for power in self.powers.values()) / _WATT
+        cpus = self._cpus(socket)
+        is_part = power.chip_threads is not None and cpus < power.chip_threads
+        share = f" ({cpus} of {power.chip_threads} threads)" if is_part else ""
+        off = round(100 * power.uncertainty_ratio)
+        return f"By {power.family}{share}: cpu {idle:.3g} W idle, {full:.3g} W at full load, ± {off} %."
 
     def idle_uw(self, domain: Domain) -> int:
         """Return the idle power of a modelled domain: the model's own, not learned."""
         if domain.kind is DomainKind.DRAM:
-            return dram_idle_uw(self.memories[domain.index])
+            return self.memories_uw[domain.index]
         return self.powers[domain.index].idle_uw
 
     def p_max_uw(self, domain: Domain) -> int:
         """Return a bound that the model itself cannot exceed."""
         if domain.kind is DomainKind.DRAM:
-            return max(P_MAX_DRAM_UW, 2 * dram_idle_uw(self.memories[domain.index]))
+            return max(P_MAX_DRAM_UW, 2 * self.memories_uw[domain.index])
         return max(P_MAX_MULTI_DIE_UW, 2 * self.powers[domain.index].max_uw)
 
     def close(self) -> None:
@@ -86,8 +119,78 @@ class ModelMeter:
 
 
 def cpu_powers(context: MeterContext) -> dict[str, CpuPower]:
+    """Return the power of each socket by label: set by hand, else calibrated, else the table's."""
+    powers = table_powers(context)
+    if context.calibration is not None:
+        powers = _calibrated(context, context.calibration, powers)
+    return _by_hand(context, powers)
+
+
+def table_powers(context: MeterContext) -> dict[str, CpuPower]:
     """Return the table's power of each socket, by label."""
-    return {socket: cpu_power(context.cpu_model, cpus) for socket, cpus in _cpus_by_socket(context).items()}
+    names = (context.cpu_model or context.cpu.name, context.cpu.board)
+    facts = CpuFacts(" ".join(name for name in names if name), context.cpu.code, is_guest=context.cpu.is_guest)
+    table = shipped_cpus()
+    return {socket: table.find(replace(facts, cpus=cpus)) for socket, cpus in _cpus_by_socket(context).items()}
+
+
+def memory_powers_uw(context: MeterContext) -> dict[str, int]:
+    """Return the power of the memory at each socket; empty where it is not known or lies in the processor's figure."""
+    sizes = memory_by_socket(context)
+    kinds = {power.memory for power in table_powers(context).values()}
+    found = context.calibration
+    if found is not None and found.dram_idle_watts:
+        whole = sum(sizes.values()) or 1
+        return {socket: round(found.dram_idle_watts * _WATT * size / whole) for socket, size in sizes.items()}
+    if Memory.INSIDE in kinds:
+        return {}
+    kind = next(iter(kinds), None)
+    return {socket: dram_idle_uw(size, kind) for socket, size in sizes.items()}
+
+
+def _calibrated(context: MeterContext, found: Calibration, powers: Mapping[str, CpuPower]) -> dict[str, CpuPower]:
+    """Return what was fitted, by CPUs; of a whole node's idle power its memory, by size, is taken off first."""
+    counts = _cpus_by_socket(context)
+    idle_uw = found.idle_watts * _WATT
+    if found.scope is Scope.NODE:
+        idle_uw = max(LEAST_CPU_RATIO * idle_uw, idle_uw - sum(memory_powers_uw(context).values()))
+    return {
+        socket: replace(
+            power,
+            idle_uw=max(1, round(idle_uw * counts[socket] / found.cpus)),
+            max_uw=max(2, round(idle_uw * counts[socket] / found.cpus + found.watts_per_cpu * counts[socket] * _WATT)),
+            uncertainty_ratio=found.uncertainty_ratio,
+            family=f"figures calibrated against {found.source} on {found.measured_utc[:10]}",
+            chip_threads=None,
+        )
+        for socket, power in powers.items()
+    }
+
+
+def _by_hand(context: MeterContext, powers: Mapping[str, CpuPower]) -> dict[str, CpuPower]:
+    """Return the powers with what the settings say of idle power and slope."""
+    settings = context.settings.model
+    if settings.idle_watts is None and settings.watts_per_busy_cpu is None:
+        return dict(powers)
+    counts = _cpus_by_socket(context)
+    whole = sum(counts.values())
+    found = {}
+    for socket, power in powers.items():
+        slope_uw = power.max_uw - power.idle_uw
+        if settings.watts_per_busy_cpu is not None:
+            slope_uw = round(settings.watts_per_busy_cpu * counts[socket] * _WATT)
+        idle_uw = power.idle_uw
+        if settings.idle_watts is not None:
+            idle_uw = max(1, round(settings.idle_watts * counts[socket] / whole * _WATT))
+        found[socket] = replace(
+            power,
+            idle_uw=idle_uw,
+            max_uw=idle_uw + slope_uw,
+            uncertainty_ratio=HAND_UNCERTAINTY_RATIO,
+            family="figures of meters.model",
+            chip_threads=None,
+        )
+    return found
 
 
 def memory_by_socket(context: MeterContext) -> dict[str, int]:
@@ -102,7 +205,8 @@ def memory_by_socket(context: MeterContext) -> dict[str, int]:
 def idle_table_uw(context: MeterContext, domain: Domain) -> int:
     """Return what a measured domain is taken to draw idle until it has learned: the model's figure for that part."""
     if domain.kind is DomainKind.CPU:
-        powers = cpu_powers(context)
+        of_cpus = context.calibration is not None and context.calibration.scope is Scope.CPU
+        powers = cpu_powers(context) if of_cpus else table_powers(context)
         known = powers.get(domain.index)
         if not domain.index:  # a meter of all sockets at once
             return sum(power.idle_uw for power in powers.values()) or 1

@@ -6,6 +6,7 @@ from kwhere.meters.http_json_settings import HttpJsonSettings
 from kwhere.meters.hwmon_settings import HwmonSettings
 from kwhere.meters.hypervisor_settings import HypervisorSettings
 from kwhere.meters.ipmi_dcmi_settings import IpmiDcmiSettings
+from kwhere.meters.model_settings import ModelSettings
 from kwhere.meters.perf_settings import PerfSettings
 from kwhere.meters.redfish_settings import RedfishSettings
 
@@ -43,6 +44,8 @@ class MeterSettings(BaseModel):
 
     hwmon: HwmonSettings = Field(default_factory=HwmonSettings, description="Sensors that only the site knows.")
     perf: PerfSettings = Field(default_factory=PerfSettings, description="RAPL by perf events.")
+
+    model: ModelSettings = Field(default=ModelSettings(), description="The model, where nothing measures.")
 
     @property
     def platform_headroom_uw(self) -> int:
