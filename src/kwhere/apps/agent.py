@@ -22,6 +22,7 @@ from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.apps.calibration import with_calibration
 from kwhere.apps.gpus import open_gpus, start_gpus
+from kwhere.apps.known_gpus import read_known, write_known
 from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
 from kwhere.collectors.frequency import FrequencySettings
@@ -116,7 +117,8 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     stat = StatFile(host)
     cpu = NodeCpu(topology_of(host), lambda: topology_of(host))
     context = replace(meter_context(host, cpu), settings=config.meters, clock_ns=clock.monotonic_ns, node=identity.node)
-    watches = open_gpus(config.gpu, host)
+    known = read_known(state_dir, clock.utc_ns()) if state_dir is not None else []
+    watches = open_gpus(config.gpu, host, [one.device for one in known])
     context = with_calibration(replace(context, gpus=watches), state_dir or config.agent.state)
     meters = build_meters(context)
     paced = _paced(config.agent, host, clock)
@@ -124,6 +126,8 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     units = open_unit_sources(host, config.units, clock, cgroups_version=config.cgroups.version)
     _settle_in(config.agent, state_dir)
     start_gpus(watches, config.gpu.start_seconds)
+    if state_dir is not None and watches:
+        write_known(state_dir, known, [watch.snapshot() for watch in watches], clock.utc_ns())
     gpus = GpuBook(watches, NoHolders()) if watches else None
     journal = _open_journal(config, identity, bank, cpu, clock, state_dir) if state_dir is not None else None
     board, sink = TotalsBoard(), slot_sink(journal, meters)

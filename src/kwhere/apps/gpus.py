@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.devices.gpu import Vendor
+from kwhere.devices.gpu import GpuDevice, Vendor
 from kwhere.devices.gpu_settings import GpuSettings
 from kwhere.devices.gpu_watch import GpuWatch
 from kwhere.kernel import pci
@@ -19,14 +19,17 @@ PASSED_ON = "vfio-pci"
 _LOOK_SECONDS = 0.02
 
 
-def open_gpus(settings: GpuSettings, host: HostFS) -> tuple[GpuWatch, ...]:
-    """Return a watch for each vendor that has a GPU here; nothing is opened or started. None on a recorded host."""
+def open_gpus(settings: GpuSettings, host: HostFS, known: Sequence[GpuDevice] = ()) -> tuple[GpuWatch, ...]:
+    """Return a watch for each vendor that has, or had, a GPU here; nothing is opened. None on a recorded host."""
     if host.is_recorded:
         return ()
     watches = []
-    if Vendor.NVIDIA not in settings.off and has_nvidia(settings, host):
+    had = [device for device in known if device.vendor is Vendor.NVIDIA]
+    if Vendor.NVIDIA not in settings.off and (had or has_nvidia(settings, host)):
         argv = (sys.executable, "-m", "kwhere.devices.gpu_child", Vendor.NVIDIA.value, settings.nvml_library)
-        watches.append(GpuWatch(Vendor.NVIDIA, argv, settings, may_open=partial(reason_to_wait, host, pci.NVIDIA)))
+        watches.append(
+            GpuWatch(Vendor.NVIDIA, argv, settings, may_open=partial(reason_to_wait, host, pci.NVIDIA), known=had)
+        )
     return tuple(watches)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pynvml
 
-from kwhere.devices.gpu import GpuDevice, GpuProcess, LinkReadings
+from kwhere.devices.gpu import GpuDevice, GpuInstance, GpuProcess, LinkReadings
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 from kwhere.devices.gpu_library import DeviceDown, DeviceReport, FieldReport, LibraryError, Opened, Reopen, XidEvent
 from kwhere.devices.nvml_calls import LASTING, NO_INSTANCE, Handle, absence_of, attempt, text
@@ -47,6 +47,8 @@ class _Device:
     instance_gpm: dict[int, GpmWindow] = field(default_factory=dict)
     """By GPU instance: compute instances of one share it."""
     links: int | None = None
+    parts: tuple[tuple[Handle, GpuInstance], ...] | None = None
+    """MIG devices with their handles, as they were when the layout was last looked at."""
 
 
 class NvmlLibrary:
@@ -243,19 +245,25 @@ class NvmlLibrary:
         found: dict[str, FieldReport] = {}
         if not device.device.mig:
             return found
-        for handle, instance in instances(device.handle):
-            memory = _memory(handle)
-            values, missing = dict(memory.values), dict(memory.missing)
-            if device.gpm is not None:
-                window = device.instance_gpm.get(instance.gpu_instance)
-                if window is None:
-                    window = GpmWindow(device.handle, instance.gpu_instance)
-                    device.instance_gpm[instance.gpu_instance] = window
-                activity = window.read()
-                values |= activity.values
-                missing |= activity.missing
-            found[instance.uuid] = FieldReport(values, missing)
-        return found if set(found) == {instance.uuid for instance in device.device.instances} else None
+        if device.parts is None:
+            device.parts = tuple(instances(device.handle))
+        if {instance.uuid for _, instance in device.parts} != {one.uuid for one in device.device.instances}:
+            return None
+        for handle, instance in device.parts:
+            if text(pynvml.nvmlDeviceGetUUID, handle) != instance.uuid:  # its handle is another's now, or nobody's
+                return None
+            found[instance.uuid] = self._instance(device, handle, instance)
+        return found
+
+    def _instance(self, device: _Device, handle: Handle, instance: GpuInstance) -> FieldReport:
+        memory = _memory(handle)
+        if device.gpm is None:
+            return memory
+        window = device.instance_gpm.get(instance.gpu_instance)
+        if window is None:
+            window = device.instance_gpm[instance.gpu_instance] = GpmWindow(device.handle, instance.gpu_instance)
+        activity = window.read()
+        return FieldReport({**memory.values, **activity.values}, {**memory.missing, **activity.missing})
 
     def _layout_changed(self, device: _Device) -> bool:
         mode = attempt(pynvml.nvmlDeviceGetMigMode, device.handle)
@@ -272,6 +280,7 @@ class NvmlLibrary:
             window.close()
         device.instance_gpm.clear()
         device.lacks.clear()
+        device.parts = None
         device.device = describe(device.handle, device.device.index)
 
     def _links(self, device: _Device) -> Iterator[LinkReadings]:

@@ -19,7 +19,7 @@ from tests.fake_nvml.scenario import (
 )
 
 from kwhere.devices.gpu import GpuProcess, ProcessKind
-from kwhere.devices.gpu_fields import Absence, GpuField
+from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 
 pytestmark = pytest.mark.service("cc")
 WATT = 1_000_000
@@ -431,3 +431,19 @@ def test_links_are_read_one_by_one(node: MakeNode) -> None:
 
     assert [(link.link, link.up) for link in links] == [(link, True) for link in range(6)]
     assert all(GpuField.NVLINK_TX_BYTES in link.values for link in links)
+
+
+def test_a_handle_that_became_anothers_is_looked_at_anew(node: MakeNode) -> None:  # case_gpu_37
+    made = node(split(gpu(H100, 0), ["3g.40gb", "3g.40gb"]))
+    made.poll()
+    session = made.watch._session
+    assert session is not None
+    split(made.gpus[0], ["1g.10gb", "1g.10gb"], serial=2)
+    made.write()
+
+    for _ in range(2):  # the first finds out, the second reads
+        session.ask((RateGroup.FAST,), 30)
+
+    state = made.watch.snapshot().devices[0]
+    assert [one.instance.uuid for one in state.instances] == [mig.uuid for mig in made.gpus[0].migs.values()]
+    assert [one.readings.integer(GpuField.MEMORY_TOTAL_BYTES) for one in state.instances] == [10 * GIB] * 2
