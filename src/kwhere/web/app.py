@@ -16,6 +16,7 @@ from starlette.routing import Route
 from kwhere.core.errors import ConfigError, KwhereError, NotFound, NotPermitted, Unavailable
 from kwhere.database.reader import AmbiguousNode
 from kwhere.reports.sources import Sources
+from kwhere.web.pages.ahead import ahead_page
 from kwhere.web.pages.emissions import choose_zone_page, emissions_page
 from kwhere.web.pages.methodology import methodology_page
 from kwhere.web.pages.nodes import node_page, nodes_page
@@ -41,6 +42,7 @@ PAGES: tuple[tuple[str, Page], ...] = (
     ("/nodes/{node}", node_page),
     ("/usage", usage_page),
     ("/emissions", emissions_page),
+    ("/emissions/ahead", ahead_page),
     ("/methodology", methodology_page),
 )
 CHANGES: tuple[tuple[str, Change], ...] = (("/emissions/zone", choose_zone_page),)

@@ -14,6 +14,8 @@ from kwhere.database.factors import QUALITIES
 from kwhere.database.grid import to_ns
 from kwhere.database.records import FactorRecord, PowerPoint, UsageBy, UsageRow
 from kwhere.energy.steps import Steps
+from kwhere.reports.outlook import forecasters
+from kwhere.reports.sources import Sources
 from kwhere.web.charts import PageChart, PageSeries, watts_per_microjoule
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of
 from kwhere.web.pages.overview import first_slot, reporting_factor
@@ -60,9 +62,16 @@ def emissions_page(pages: Pages, request: Request) -> Response:
         "site": account.site_choice(),
         "zones": pages.sources.zones,
         "may_choose": pages.sources.choose_zone is not None,
+        "looks_ahead": looks_ahead(pages.sources),
         "is_saved": request.query_params.get("saved") == "1",
     }
     return pages.render(request, "emissions.html", context)
+
+
+def looks_ahead(sources: Sources) -> bool:
+    """Return whether any provider forecasts for any zone of the site."""
+    zones = {record.zone for record in sources.account.clusters()} - {None}
+    return any(True for zone in zones for _ in forecasters(sources.factor_providers, str(zone)))
 
 
 def emission_charts(
