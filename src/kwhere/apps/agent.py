@@ -22,8 +22,8 @@ from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.apps.calibration import with_calibration
 from kwhere.apps.gpus import open_gpus, start_gpus
-from kwhere.apps.known_gpus import read_known, write_known
 from kwhere.apps.guests import guest_book, slot_sink
+from kwhere.apps.known_gpus import read_known, write_known
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
 from kwhere.collectors.frequency import FrequencySettings
 from kwhere.collectors.registry import find_plugins

@@ -92,13 +92,14 @@ class GpuWatch:
 
     def release(self, timeout_seconds: float = 10.0) -> bool:
         """Give every handle back, so that the driver can divide or reset GPUs. Return whether none is held any more."""
-        self._released = True
+        with self._wake:
+            self._released = True
+            self._wake.notify_all()
         if self._thread is None:
             self._end_session()
             self._fail("released", "")
             return True
         with self._wake:
-            self._wake.notify_all()
             return self._wake.wait_for(lambda: self._idle, timeout_seconds)
 
     def acquire(self) -> None:
@@ -120,13 +121,14 @@ class GpuWatch:
     def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
-            reason = "released" if self._released else self._may_open()
+            reason = self._may_open()
+            with self._wake:  # as one with `release`, so that it never says that nothing is held just before this
+                reason = "released" if self._released else reason
+                self._idle = bool(reason)
             if reason:
                 self._fail(reason, "")
                 self._rest(_ASLEEP_SECONDS)
                 continue
-            with self._wake:
-                self._idle = False
             began_ns = self._clock_ns()
             self._serve()
             self._end_session()
