@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kwhere.core.terms import Component, DomainKind, Method
-from kwhere.energy.calibration import Calibration
 from kwhere.devices.gpu import GpuSource
+from kwhere.energy.calibration import Calibration
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.identity import CpuModel
 from kwhere.meters.settings import MeterSettings
@@ -106,12 +106,12 @@ class MeterContext:
     """Name of this node, for addresses that hold it."""
     clock_ns: Callable[[], int] = time.monotonic_ns
     """The monotonic clock of the steps, for sources that are asked beside them."""
+    gpus: Sequence[GpuSource] = ()
+    """GPUs of each vendor that this node has; they are read beside the steps."""
     cpu: CpuModel = field(default_factory=CpuModel)
     """All that `/proc/cpuinfo` says of the first processor, for the model."""
     calibration: Calibration | None = None
     """What `kwhere calibrate` found on this machine, where it fits it."""
-    gpus: Sequence[GpuSource] = ()
-    """GPUs of each vendor that this node has; they are read beside the steps."""
 
 
 @dataclass(frozen=True, slots=True)

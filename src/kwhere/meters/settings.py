@@ -37,15 +37,15 @@ class MeterSettings(BaseModel):
         default=HypervisorSettings(), description="Where a virtual machine finds its own energy; it alone counts then."
     )
 
-    http_json: HttpJsonSettings = Field(
-        default=HttpJsonSettings(), description="A PDU or a site's own store of readings, asked by HTTP."
-    )
-    redfish: RedfishSettings = Field(default=RedfishSettings(), description="The BMC, asked by Redfish.")
+    model: ModelSettings = Field(default=ModelSettings(), description="The model, where nothing measures.")
 
     hwmon: HwmonSettings = Field(default_factory=HwmonSettings, description="Sensors that only the site knows.")
     perf: PerfSettings = Field(default_factory=PerfSettings, description="RAPL by perf events.")
 
-    model: ModelSettings = Field(default=ModelSettings(), description="The model, where nothing measures.")
+    http_json: HttpJsonSettings = Field(
+        default=HttpJsonSettings(), description="A PDU or a site's own store of readings, asked by HTTP."
+    )
+    redfish: RedfishSettings = Field(default=RedfishSettings(), description="The BMC, asked by Redfish.")
 
     @property
     def platform_headroom_uw(self) -> int:
