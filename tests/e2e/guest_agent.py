@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from kwhere.agent import guest_feeds
+from kwhere.agent.guest_feeds import GuestFeeds
 from kwhere.apps.agent_role import run_agent
 from kwhere.apps.settings import Settings
 
@@ -16,7 +16,7 @@ PUBLISH_SECONDS = 0.2
 
 def main(config: str, state: str) -> int:
     """Run until SIGTERM."""
-    guest_feeds.PUBLISH_SECONDS = PUBLISH_SECONDS  # type: ignore[misc]
+    GuestFeeds.interval_seconds = PUBLISH_SECONDS
     return run_agent(Settings.model_validate(json.loads(Path(config).read_text())), Path(state))
 
 

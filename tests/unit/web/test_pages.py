@@ -348,3 +348,17 @@ def test_without_built_assets_a_page_says_how_to_build_them(tmp_path: Path) -> N
 
     assert "npm run build" in text
     assert "cfd-wing-polar" in text
+
+
+class GuestAccount(FakeAccount):
+    """A site whose node is a guest of another, both in the account."""
+
+    def node(self, node: str, cluster: str | None = None) -> NodeRecord:
+        return replace(super().node(node, cluster), parent="hv<1>/57f2d45e-8ddf-4338-91df-62d0044ff1b5")
+
+
+def test_a_guests_page_says_inside_which_machine_of_which_host_it_is() -> None:
+    text = _client(GuestAccount()).get("/nodes/node-a?cluster=local").text
+
+    assert 'inside VM <a href="/units?q=57f2d45e-8ddf-4338-91df-62d0044ff1b5">' in text
+    assert 'of <a href="/nodes/hv%3C1%3E">hv&lt;1&gt;</a>' in text
