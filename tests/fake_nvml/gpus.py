@@ -63,6 +63,7 @@ def gpu(model: Model, index: int, *, watts: float = 100.0, minor: int | None = N
         "PcieThroughput.1": 3400,
         "PcieReplayCounter": 0,
         "EventTypes": 0x1F,
+        "GridLicense": "0 0",
     }
     if model.has_gpm:
         facts["Gpm"] = 1

@@ -275,6 +275,13 @@ R nvmlDeviceGetPciInfo_v3(D d, struct pci *out) {
     if (!r) sscanf(out->bus_id, "%x:%x:%x", &out->domain, &out->bus, &out->device);
     return r;
 }
+/* GridLicense: whether vGPU licences are supported, state of the first feature (at byte 12 of the answer). */
+R nvmlDeviceGetGridLicensableFeatures_v4(D d, U *out) {
+    ULL w[2];
+    R r = numbers(d, "DeviceGetGridLicensableFeatures", "GridLicense", 2, NULL, w);
+    if (!r) { out[0] = (U)w[0]; out[1] = 1; out[2] = 0; out[3] = (U)w[1]; }
+    return r;
+}
 /* Attributes: multiprocessors, GPU slices, compute slices, MB. */
 struct attributes { U multiprocessors, copy, decoder, encoder, jpeg, ofa, gpu_slices, compute_slices; ULL mb; };
 R nvmlDeviceGetAttributes_v2(D d, struct attributes *out) {

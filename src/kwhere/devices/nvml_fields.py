@@ -76,6 +76,13 @@ def _bar1(handle: Handle) -> Sequence[int]:
     return memory.bar1Total, memory.bar1Used, memory.bar1Free
 
 
+def _vgpu_license(handle: Handle) -> Sequence[int]:
+    """Return whether a vGPU licence is in force: 0 also where none is needed, as DCGM says it."""
+    answer = pynvml.nvmlDeviceGetGridLicensableFeatures_v4(handle)
+    features = answer.gridLicensableFeatures[: min(answer.licensableFeaturesCount, len(answer.gridLicensableFeatures))]
+    return (int(bool(answer.isGridLicenseSupported) and any(one.featureState for one in features)),)
+
+
 def _event_reasons(handle: Handle) -> Sequence[int]:
     try:
         return (pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),)
@@ -155,6 +162,7 @@ GETTERS: tuple[Getter, ...] = (
         ),
         pynvml.nvmlDeviceGetRemappedRows,
     ),
+    Getter(SLOW, (Quantity(GpuField.VGPU_LICENSE_STATUS),), _vgpu_license),
     Getter(SLOW, (Quantity(GpuField.MIG_MODE, most=1),), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
 )
 """Quantities that have a call of their own."""

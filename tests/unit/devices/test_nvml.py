@@ -447,3 +447,14 @@ def test_a_handle_that_became_anothers_is_looked_at_anew(node: MakeNode) -> None
     state = made.watch.snapshot().devices[0]
     assert [one.instance.uuid for one in state.instances] == [mig.uuid for mig in made.gpus[0].migs.values()]
     assert [one.readings.integer(GpuField.MEMORY_TOTAL_BYTES) for one in state.instances] == [10 * GIB] * 2
+
+
+@pytest.mark.parametrize(("license", "status"), [("0 0", 0), ("1 0", 0), ("1 1", 1), ("0 1", 0)])
+def test_a_vgpu_license_is_in_force_or_not(node: MakeNode, license: str, status: int) -> None:
+    device = gpu(L40S, 0)
+    device.facts["GridLicense"] = license
+
+    readings = node(device).device().readings
+
+    assert readings is not None
+    assert readings.integer(GpuField.VGPU_LICENSE_STATUS) == status

@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwhere.energy.gpu_split import GpuHolder, MigInstance, device_holding, device_use, mig_holding, mig_use
+from kwhere.energy.gpu_split import (
+    PARTS,
+    GpuHolder,
+    MigInstance,
+    SharedInstance,
+    active_use,
+    device_holding,
+    device_use,
+    divided_holding,
+    divided_use,
+    mig_holding,
+    mig_use,
+)
 from kwhere.energy.split import split_domain
 
 SECOND = 1_000_000_000
@@ -122,3 +134,78 @@ def test_shares_of_mig_sum_to_the_device(dynamic_uj: int, idle_uj: int, instance
 
     assert sum(split.dynamic) + split.system_dynamic == dynamic_uj
     assert sum(split.idle) + split.system_idle + split.unallocated == idle_uj
+
+
+@pytest.mark.parametrize(
+    ("holders", "strangers", "units", "system"),
+    [
+        pytest.param([], 0, [], PARTS, id="nobody: all of it is the system's"),
+        pytest.param([GpuHolder()], 900, [PARTS], 0, id="one holder: all"),
+        pytest.param([GpuHolder(), GpuHolder()], 0, [PARTS // 2, PARTS // 2], 0, id="two: a half each"),
+        pytest.param(
+            [shared(500, sm_utilisation=600), shared(500)],
+            100,
+            [PARTS * 6 // 10, 0],
+            PARTS // 10,
+            id="as much as it ran",
+        ),
+    ],
+)
+def test_weights_of_every_kind_of_sharing_are_parts_of_one_device(
+    holders: list[GpuHolder], strangers: int, units: list[int], system: int
+) -> None:
+    use = active_use(holders, strangers)
+
+    assert (list(use.weights), use.system) == (units, system)
+
+
+def test_a_shared_instance_is_a_device_of_its_own() -> None:  # case_energy_a8
+    instances = [
+        SharedInstance(3, [shared(500), shared(250)], [0, 1], activity=1000),
+        SharedInstance(2, [GpuHolder()], [1], activity=500),
+        SharedInstance(1, has_process=True),
+    ]
+
+    use = divided_use(instances, 2, 7)
+    held = divided_holding(instances, 2, 7, SECOND)
+    split = split_domain(0, 700 * WATT, use, held)
+
+    assert list(use.weights) == [PARTS * 2 // 7, PARTS // 7 + PARTS // 7]
+    assert use.system == PARTS // 7
+    assert split.idle == [150 * WATT, 275 * WATT]
+    assert split.unallocated == 275 * WATT
+
+
+HOLDERS = st.lists(
+    st.builds(
+        GpuHolder,
+        st.integers(0, 1000),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+        st.one_of(st.none(), st.integers(0, 1000)),
+    ),
+    max_size=4,
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), HOLDERS, st.one_of(st.none(), st.integers(0, 1500)), st.booleans()), max_size=5
+    )
+)
+def test_whoever_shares_instances_no_weight_is_negative_and_none_exceeds_the_device(
+    drawn: list[tuple[int, list[GpuHolder], int | None, bool]],
+) -> None:
+    total = max(7, sum(slices for slices, *_ in drawn))
+    instances = [
+        SharedInstance(slices, holders, range(len(holders)), activity, has_process)
+        for slices, holders, activity, has_process in drawn
+    ]
+
+    use = divided_use(instances, 4, total)
+    held = divided_holding(instances, 4, total, SECOND)
+
+    assert min([*use.weights, use.system]) >= 0
+    assert sum(use.weights) + use.system <= PARTS
+    assert 0 <= sum(held.amounts) <= held.capacity
