@@ -91,7 +91,11 @@ def prepare(settings: Settings, meter: str | None, phase_seconds: float) -> Benc
     host, clock = HostFS(settings.path.procfs, settings.path.sysfs, settings.path.cgroupfs), SystemClock()
     context, cpu = _context(settings, host)
     stat = StatFile(host)
-    chosen = _choose(build_meters(context), meter)
+    found = build_meters(context)
+    chosen = _choose(found, meter)
+    for other in found.meters:
+        if other is not chosen:
+            other.close()
     kinds = (DomainKind.CPU,) if _measures_cpus(chosen) else (DomainKind.PLATFORM,)
     step_seconds = min(1.0, phase_seconds / 5)
     plan = Plan(
