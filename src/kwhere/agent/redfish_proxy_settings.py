@@ -71,7 +71,7 @@ class RedfishProxySettings(BaseModel):
     refresh_seconds: float = Field(
         default=2.0, ge=1, le=600, description="Seconds for which an answer is told again; then the BMC is asked anew."
     )
-    max_questions: int = Field(default=32, ge=1, le=256, description="BMCs that are asked at once.")
+    max_questions: int = Field(default=64, ge=1, le=256, description="BMCs that are asked at once.")
 
     @field_validator("targets")
     @classmethod

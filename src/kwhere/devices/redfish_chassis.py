@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kwhere.core.errors import NoData, Unavailable
+from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.devices.json_answer import JsonValue, elements, member, text
 from kwhere.devices.redfish_client import ROOT, RedfishClient
 from kwhere.devices.redfish_power import (
@@ -108,21 +108,39 @@ class PowerFinder:
     def _the_one(self) -> PowerPlace:
         """Return the place of the chassis that holds the node: not a rack, not a card, not one inside another."""
         paths = self._chassis_paths()
-        if len(paths) > 1:
-            kinds = {path: text(self._get(path).get("ChassisType")) for path in paths}
-            nodes = [path for path in paths if kinds[path] not in _MORE_THAN_A_NODE | _PART_OF_A_NODE]
-        else:
-            nodes = paths
+        nodes = [path for path in paths if self._may_be_a_node(path)] if len(paths) > 1 else paths
         probed = {path: self._probe(path) for path in nodes}
         places = {path: place for path, place in probed.items() if isinstance(place, PowerPlace)}
+        failures = {path: place for path, place in probed.items() if isinstance(place, Unavailable)}
         if not places:
-            raise self._why_none(paths, [place for place in probed.values() if isinstance(place, Unavailable)])
+            raise self._why_none(paths, list(failures.values()))
+        self._check_silent(failures, places)
         outer = [path for path in places if not self._lies_in(path, places.keys())] or list(places)
         if len(outer) > 1:
             outer = [path for path in outer if path in self._chassis_of_systems()] or outer
         if len(outer) > 1:
             raise self._ambiguous(outer)
         return places[outer[0]]
+
+    def _may_be_a_node(self, path: str) -> bool:
+        """Return whether a chassis is neither a rack nor a card; one that cannot be read hides no other."""
+        try:
+            kind = text(self._get(path).get("ChassisType"))
+        except SourceError:
+            return False
+        except Unavailable as error:
+            if error.reason in ("not_found", "permission", "server_error"):
+                return False
+            raise
+        return kind not in _MORE_THAN_A_NODE | _PART_OF_A_NODE
+
+    def _check_silent(self, failures: Mapping[str, Unavailable], places: Collection[str]) -> None:
+        """Raise the failure of the system's own chassis: while that says nothing, no other one stands for it."""
+        silent = [path for path, failure in failures.items() if failure.reason == "absent"]
+        if silent:
+            named = self._chassis_of_systems()
+            if not named.isdisjoint(silent) and named.isdisjoint(places):
+                raise next(failures[path] for path in silent if path in named)
 
     def _why_none(self, paths: list[str], failures: list[Unavailable]) -> Unavailable:
         """Return the failure that says most: of the nodes looked at, else that only racks or cards were found."""

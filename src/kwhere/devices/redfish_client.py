@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ PROXIED_REASONS = frozenset(
     }
 )  # fmt: skip
 """What a redfish-proxy says of its BMC that is true for whoever asks through it."""
+_SESSION = re.compile(rf"{ROOT}/(?:SessionService/)?Sessions/[A-Za-z0-9._~:@+-]{{1,128}}/?")
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 
@@ -105,10 +107,10 @@ class RedfishClient:
         answer = self._http.get(path, headers=headers, timeout_seconds=self._left(), follow_redirects=False)
         if answer.status not in _REDIRECTS:
             return answer
-        target = urlsplit(answer.headers.get("location", ""))
-        if target.path.removeprefix(self._base_path).rstrip("/") != path.rstrip("/") or target.query:
+        target = _path_of(answer.headers.get("location", ""))
+        if target.removeprefix(self._base_path).rstrip("/") != path.rstrip("/"):
             raise SourceError(f"{path}: redirects to another resource; not followed")
-        again = path.rstrip("/") + ("/" if target.path.endswith("/") else "")
+        again = path.rstrip("/") + ("/" if target.endswith("/") else "")
         return self._http.get(again, headers=headers, timeout_seconds=self._left(), follow_redirects=False)
 
     def _authorization(self) -> Mapping[str, str]:
@@ -151,8 +153,8 @@ class RedfishClient:
                 place = text(parse_object(answer.body, SESSIONS).get("@odata.id"))
             except SourceError:
                 return None
-        path = urlsplit(place).path.removeprefix(self._base_path)
-        return path if path.startswith(f"{ROOT}/") else None
+        path = _path_of(place).removeprefix(self._base_path)
+        return path if _SESSION.fullmatch(path) else None
 
     def _left(self) -> float:
         left = (self._deadline_ns - self._monotonic_ns()) / 1e9
@@ -180,6 +182,15 @@ class RedfishClient:
         if status >= 500:
             return Unavailable("server_error", said, retry_after_seconds=_retry_after(answer))
         return SourceError(f"{said}, expected 200")
+
+
+def _path_of(location: str) -> str:
+    """Return the path of a Location, "" for one with a query or one that is no address at all."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return ""
+    return "" if parts.query else parts.path
 
 
 def _retry_after(answer: Answer) -> float | None:

@@ -96,7 +96,7 @@ ADVICE: Mapping[tuple[str, str], Advice] = {
     ("redfish", "unconfigured"): _missing(
         "not set up", "Where the node has a BMC with Redfish: set meters.redfish.url and its client's user."
     ),
-    ("redfish", "credentials"): _failed("no password to show", "Set meters.redfish.client.password_file or _env."),
+    ("redfish", "credentials"): _failed("no password to show", "Set meters.redfish.client.password_file."),
     ("redfish", "unauthorized"): _failed("the BMC does not take our password", _LOGIN),
     ("redfish", "permission"): _failed(
         "the BMC's user may not read power", "Give it the role ReadOnly; some makers also want a licence for power."

@@ -1,5 +1,6 @@
 """Power or energy from any HTTP service that answers in JSON: PDUs, Kwollect; asked on a thread of its own."""
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 SOURCE = "http_json"
 STUCK_SECONDS = 300.0
+WRONG_PASSWORD_SECONDS = 300.0
+"""A password that was refused is not tried again sooner: devices lock accounts."""
+REFRESH_AFTER_CHANGE_SECONDS = 1.0
 MAX_MICROWATTS = 1_000_000_000_000
 _GIVE_UP_MARGIN_SECONDS = 5.0
 _MAX_STAMP = 64
@@ -111,9 +115,21 @@ class HttpJsonSource(BlockingSource):
         said = f"{SOURCE}: HTTP status {answer.status}"
         if reason is None and answer.status < 500:
             raise SourceError(f"{said}, expected 200")
+        if answer.status == 401:
+            wait_seconds = REFRESH_AFTER_CHANGE_SECONDS if self._has_other_credentials() else WRONG_PASSWORD_SECONDS
+            raise Unavailable("unauthorized", said, retry_after_seconds=wait_seconds)
         wait = answer.headers.get("retry-after", "")
         seconds = min(float(wait), 3600.0) if wait.isascii() and wait.isdigit() and len(wait) < 10 else None
         raise Unavailable(reason or "server_error", said, retry_after_seconds=seconds)
+
+    def _has_other_credentials(self) -> bool:
+        """Return whether password or token were changed since they were read; what they are now counts from here."""
+        from kwhere.transport.device_access import read_bearer, read_login
+
+        before = self._login, self._bearer
+        with contextlib.suppress(Unavailable):  # as root they could be read, now perhaps not any more
+            self._login, self._bearer = read_login(self._settings.client), read_bearer(self._settings.client)
+        return before != (self._login, self._bearer)
 
     def _headers(self) -> Mapping[str, str]:
         headers = {"Accept": "application/json"}

@@ -138,7 +138,10 @@ class _Remote:
         """Return the question to ask instead; None where this is the answer. Never leaves the host."""
         if answer.status_code not in _REDIRECTS or question.method != "GET" or "location" not in answer.headers:
             return None
-        target = question.url.join(answer.headers["location"])
+        try:
+            target = question.url.join(answer.headers["location"])
+        except (httpx.InvalidURL, ValueError) as error:
+            raise SourceError(f"{self.place(question.url)}: redirects to no address") from error
         if (target.scheme, target.host, target.port) != (self.base.scheme, self.base.host, self.base.port):
             raise SourceError(f"{self.place(question.url)}: redirects to another host, {target.host}; not followed")
         return _Question("GET", target, question.headers, timeout_seconds=question.timeout_seconds)

@@ -172,6 +172,43 @@ def test_a_chassis_that_a_system_sits_in_is_the_node(asker: Asker) -> None:
         assert asker(bmc).read(10).keys() == {"Host"}
 
 
+def test_a_system_whose_own_chassis_says_nothing_has_no_other_power(asker: Asker) -> None:
+    tree = redfish_bmc.two_boards(None)
+    tree["/redfish/v1/Systems"] = redfish_bmc.collection("/redfish/v1/Systems/1")
+    tree["/redfish/v1/Systems/1"] = {"Links": {"Chassis": [redfish_bmc.link("/redfish/v1/Chassis/Host")]}}
+    with Bmc(tree) as bmc:
+        assert refused(asker(bmc)).reason == "absent"
+
+
+@pytest.mark.parametrize(("status", "body"), [(500, b"<html>"), (403, b"{}"), (404, b"{}"), (200, b"<html>")])
+def test_a_chassis_that_cannot_be_read_hides_no_other(asker: Asker, status: int, body: bytes) -> None:
+    def answer(handler: Handler) -> bool:
+        if "Enclosure.Internal" in handler.path:
+            handler.say(status, body)
+        return "Enclosure.Internal" in handler.path
+
+    with Bmc(redfish_bmc.idrac(312), fault=answer) as bmc:
+        assert asker(bmc).read(10)["System.Embedded.1"].power_uw == 312 * WATT
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "http://[::1", "/redfish/v1/AccountService/Accounts/1", "/redfish/v1/SessionService/Sessions/../../x", "/é"],
+)
+def test_a_session_is_ended_at_its_own_place_or_not_at_all(asker: Asker, place: str) -> None:
+    def answer(handler: Handler) -> bool:
+        if handler.command == "POST":
+            handler.owner.sessions["x"] = "t"
+            handler.say(201, b"{}", X_Auth_Token="t", Location=place)
+        return handler.command == "POST"
+
+    with Bmc(redfish_bmc.simple(300), fault=answer) as bmc:
+        reader = asker(bmc)
+        assert reader.read(10)["1"].power_uw == 300 * WATT
+        reader.close()
+        assert [asked.path for asked in bmc.asked if asked.method == "DELETE"] == []
+
+
 def test_cards_alone_are_not_taken_for_the_node(asker: Asker) -> None:
     tree = redfish_bmc.hgx(300)
     tree["/redfish/v1/Chassis"]["Members"] = [redfish_bmc.link(f"/redfish/v1/Chassis/HGX_GPU_SXM_{n}") for n in (1, 2)]
@@ -363,9 +400,14 @@ def test_credentials_never_follow_a_redirect(asker: Asker) -> None:
     with Bmc(redfish_bmc.simple(300)) as elsewhere, Bmc(redfish_bmc.simple(300)) as bmc:
         reader = asker(bmc)
         reader.read(10)
-        for target in (f"{elsewhere.url}{POWER_PATH}", "/redfish/v1/Systems", "//127.0.0.1/x", f"{POWER_PATH}/?to=x"):
+        targets = [f"{elsewhere.url}{POWER_PATH}", "/redfish/v1/Systems", "//127.0.0.1/x", f"{POWER_PATH}/?to=x"]
+        for target in [*targets, ""]:
             bmc.fault = _status(308, Location=target)
             with pytest.raises(SourceError, match="redirects"):
+                reader.read(10)
+        for target in ("http://[::1", "http://x:99999/", "\x7f"):
+            bmc.fault = _status(308, Location=target)
+            with pytest.raises((SourceError, Unavailable)):
                 reader.read(10)
     assert elsewhere.asked == []
 

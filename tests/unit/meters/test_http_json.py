@@ -294,6 +294,20 @@ def test_credentials_come_from_files_and_go_to_one_host(service: Service, tmp_pa
         Asked({**reading, "url": "http://pdu.example"}, client={"token_file": secret})
 
 
+def test_a_refused_password_is_not_tried_again_soon_unless_it_was_changed(service: Service, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("old\n")
+    service.status = 401
+    asked = Asked({"url": service.url, "path": "w", "unit": "W"}, client={"username": "u", "password_file": secret})
+
+    assert asked.meter.ask_once() == 300
+    secret.write_text("new\n")
+    assert asked.meter.ask_once() == 1
+    service.status, service.bodies["/"] = 200, b'{"w": 5}'
+    asked.read()
+    assert service.asked[-1][1] == "Basic " + base64.b64encode(b"u:new").decode()
+
+
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
