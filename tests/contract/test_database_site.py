@@ -220,6 +220,56 @@ def test_a_guest_that_is_asked_for_by_name_is_shown(site: Site) -> None:
     assert usage_uj(site, "c1", "guest") == guest_uj
 
 
+def nested_users(site: Site, guest_cluster: str) -> None:
+    """Take in a host of c1, whose VM `a` is alice's, and a guest in that VM with pods of alice and carol."""
+    host, guest = worked_case(HandJournal(node="host")), HandJournal(node="guest", machine_id="m2", parent="host/a")
+    hers, carols = (
+        unit(key("p"), figures(600 * J, 0), user="alice", project="p1"),
+        unit(key("q"), figures(400 * J, 0), user="carol"),
+    )
+    guest.append([hers, carols])
+    keep(site, fixed(3600.0))
+    site.take(host)
+    site.take(guest, guest_cluster)
+    site.clock.now_ns += 2 * 86400 * SECOND_NS
+    site.roll()
+
+
+def test_what_a_user_has_in_a_guest_is_not_added_to_the_machines_owner(site: Site) -> None:
+    nested_users(site, "c1")
+
+    found = {user.name: (user.units, user.energy_total_uj) for user in site.reader.users().items}
+    (project,) = site.reader.projects(name="p1").items
+    by_user = {row.key: row.energy_total_uj for row in site.reader.usage(UsageBy.USER, minutes(0, 5)).rows if row.key}
+
+    assert found == {"alice": (2, 9600 * J), "bob": (1, 1200 * J), "carol": (1, 0)}
+    assert project.energy_total_uj == 9600 * J
+    assert by_user == {"alice": 9600 * J, "bob": 1200 * J}
+
+
+def test_grams_of_a_guest_are_not_added_to_the_machines_owner(engine: Engine) -> None:
+    site = Site(engine, SiteSettings(time_zone="UTC", zone="FR"))
+    nested_users(site, "c1")
+
+    found = {user.name: user.emissions_grams for user in site.reader.users().items}
+
+    assert found == {
+        "alice": pytest.approx(9600 * 3600.0 / 3.6e6),
+        "bob": pytest.approx(1200 * 3600.0 / 3.6e6),
+        "carol": 0.0,
+    }
+
+
+def test_users_of_a_guests_own_cluster_have_their_sums_when_that_is_asked_for(site: Site) -> None:
+    nested_users(site, "c2")
+
+    alone = {user.name: user.energy_total_uj for user in site.reader.users(cluster="c2").items}
+    beside = [(user.cluster, user.name, user.energy_total_uj) for user in site.reader.users().items]
+
+    assert alone == {"alice": 600 * J, "carol": 400 * J}
+    assert sum(energy_uj for _, _, energy_uj in beside) == (9600 + 1200) * J
+
+
 @pytest.mark.parametrize(
     ("parents", "counted"),
     [

@@ -2,20 +2,34 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Table, case, func, select, tuple_
 
 from kwhere.database import schema
 from kwhere.database.grid import from_ns
-from kwhere.database.reading.figures import shares
+from kwhere.database.reading.figures import energy_total, shares
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
 from kwhere.database.reading.paging import decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources, zones_by_cluster
+from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.records import AccountPage, AccountRecord, ClusterRecord, NodeState
 
 MOST = 1000
 _units, _totals, _clusters = schema.units.c, schema.unit_totals.c, schema.clusters.c
+_runs = schema.unit_runs.c
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A part of an owner's lifetime totals."""
+
+    energy_uj: int = 0
+    grams: float = 0.0
+
+
+_NOTHING = _Held()
 
 
 def list_users(moment: Moment, cluster: str | None, name: str | None, after: str | None, limit: int) -> AccountPage:
@@ -45,8 +59,9 @@ def _list(
     if after is not None:
         query = query.where(tuple_(_clusters.name, table.c.name) > tuple_(*decode_cursor(after, (str, str))))
     rows = moment.connection.execute(query).all()
-    sums = _sums(moment, owner, [row.id for row in rows[:limit]])
-    items = tuple(_record(row, sums.get(row.id)) for row in rows[:limit])
+    ids = [row.id for row in rows[:limit]]
+    sums, guests = _sums(moment, owner, ids), _in_guests(moment, owner, ids, cluster)
+    items = tuple(_record(row, sums.get(row.id), guests.get(row.id, _NOTHING)) for row in rows[:limit])
     more = len(rows) > limit
     return AccountPage(items, encode_cursor([items[-1].cluster, items[-1].name]) if more else None)
 
@@ -77,14 +92,33 @@ def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
     return {row[0]: row for row in moment.connection.execute(query)}
 
 
-def _record(row: Any, sums: Any) -> AccountRecord:
+def _in_guests(moment: Moment, owner: str, ids: Sequence[int], cluster: str | None) -> dict[int, _Held]:
+    """Return what those owners' units used within guests: their hosts' rows hold it, under the machine's owner."""
+    within = None if cluster is None else cluster_ids(moment.connection, cluster)
+    left_out = sorted(left_out_nodes(moment.connection, within))
+    if not left_out:
+        return {}
+    days, column = schema.emissions_day.c, _units[owner]
+    of_owner = (column.in_(list(ids)), _runs.node_id.in_(left_out))
+    runs = schema.unit_runs.join(schema.units, _units.id == _runs.unit_id)
+    energy = func.sum(energy_total(schema.run_totals)).label("energy_uj")
+    totals = runs.join(schema.run_totals, schema.run_totals.c.unit_run_id == _runs.id)
+    emitted = runs.join(schema.emissions_day, days.unit_run_id == _runs.id)
+    sources = sorted(reporting_sources(moment.connection))
+    grams = select(column, func.sum(days.grams)).select_from(emitted).where(days.source_id.in_(sources), *of_owner)
+    grams_of: dict[int, float] = {row[0]: row[1] for row in moment.connection.execute(grams.group_by(column))}
+    query = select(column, energy).select_from(totals).where(*of_owner).group_by(column)
+    return {row[0]: _Held(int(row[1]), grams_of.get(row[0], 0.0)) for row in moment.connection.execute(query)}
+
+
+def _record(row: Any, sums: Any, in_guests: _Held) -> AccountRecord:
     return AccountRecord(
         cluster=row.cluster,
         name=row.name,
         units=0 if sums is None else sums.units,
         units_running=0 if sums is None else int(sums.running),
-        energy_total_uj=0 if sums is None else int(sums.energy_uj),
-        emissions_grams=None if sums is None else sums.grams,
+        energy_total_uj=0 if sums is None else int(sums.energy_uj) - in_guests.energy_uj,
+        emissions_grams=None if sums is None or sums.grams is None else max(0.0, sums.grams - in_guests.grams),
         last_seen_at=from_ns(row.last_seen_ns),
     )
 
