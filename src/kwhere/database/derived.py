@@ -4,14 +4,34 @@ amount = sum over 5-minute buckets of energy x what one unit of energy is worth 
 energy x the mean of that over the hour.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, delete, func, literal, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    MetaData,
+    Select,
+    String,
+    Table,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateTable
 
 from kwhere.database import bulk, schema
 from kwhere.database.bulk import Merge
+from kwhere.database.engine import POSTGRESQL
 from kwhere.database.grid import BUCKET_NS, HOUR_NS
 from kwhere.database.reading.figures import energy_total
 
@@ -21,6 +41,32 @@ BUCKETS_PER_HOUR = HOUR_NS // BUCKET_NS
 _SAME = 1e-12
 """Two amounts that differ by less, relatively, are one: sums are taken in another order."""
 _CORRECTED = 1e-9
+
+
+_staging = MetaData()
+_worths = Table(
+    "derived_worths",
+    _staging,
+    Column("node_id", BigInteger, primary_key=True),
+    Column("start_ns", BigInteger, primary_key=True),
+    Column("key_id", BigInteger, primary_key=True),
+    Column("per_uj", Double, nullable=False),
+    Column("quality", String(16), nullable=False),
+    prefixes=["TEMPORARY"],
+    postgresql_on_commit="DELETE ROWS",
+)
+_amounts = Table(
+    "derived_amounts",
+    _staging,
+    Column("unit_run_id", BigInteger, primary_key=True),
+    Column("key_id", BigInteger, primary_key=True),
+    Column("amount", Double),
+    Column("quality", String(16), nullable=False),
+    Column("node_id", BigInteger, nullable=False),
+    prefixes=["TEMPORARY"],
+    postgresql_on_commit="DELETE ROWS",
+)
+"""Tables of one connection, empty between two hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,126 +127,116 @@ class Worth:
         return sum(value for _, value in self.per_uj) / len(self.per_uj)
 
 
-_Key = tuple[int, int]
-"""Unit run and key."""
-_Amount = tuple[float, str, int]
-"""Amount, quality, node: a plain tuple, for there are millions."""
-
-
 def derive(connection: Connection, book: Book, hours: Hours, now_ns: int) -> None:
-    """Replace the hour's figures of every unit run of the nodes."""
-    found = _amounts(connection, hours)
-    held = _held(connection, book, hours)
+    """Replace the hour's figures of every unit run of the nodes; the database does the sums."""
+    _stage(connection, hours)
     if now_ns >= hours.start_ns + HOUR_NS + SETTLED_NS:
-        _correct(connection, book, hours, held, found, now_ns)
-    _write(connection, book, hours, held, found, now_ns)
+        _correct(connection, book, hours, now_ns)
+    _drop_gone(connection, book, hours)
+    _keep(connection, book, hours, now_ns)
 
 
-def _amounts(connection: Connection, hours: Hours) -> dict[_Key, _Amount]:
-    """What is worth the same all hour long needs no buckets: a twelfth of the rows."""
-    flat: dict[int, list[tuple[int, float, str]]] = defaultdict(list)
-    uneven: dict[tuple[Worth, ...], list[int]] = defaultdict(list)
+def _stage(connection: Connection, hours: Hours) -> None:
+    """Put the hour's amounts into a table of this connection."""
+    for table in _staging.sorted_tables:
+        connection.execute(CreateTable(table, if_not_exists=True))
+        connection.execute(delete(table))
+    whole: list[bulk.Row] = []
+    uneven: list[bulk.Row] = []
     for node in hours.nodes:
-        values = [(worth, worth.uniform if hours.has_buckets else worth.mean) for worth in node.worths]
-        flat[node.node_id] = [(worth.key_id, value, worth.quality) for worth, value in values if value is not None]
-        uneven[tuple(worth for worth, value in values if value is None)].append(node.node_id)
-    found: dict[_Key, _Amount] = {}
-    nodes = [node_id for node_id, worths in flat.items() if worths]
-    if nodes:
-        rows = connection.execute(_HOUR_ENERGY, {"nodes": nodes, "start": hours.start_ns}).all()
-        for run_id, node_id, energy_uj in rows:
-            for key_id, value, quality in flat[node_id]:
-                found[run_id, key_id] = (energy_uj * value, quality, node_id)
-    for worths, node_ids in uneven.items():
-        if worths:
-            found |= _from_buckets(connection, hours, worths, node_ids)
-    return found
+        for worth in node.worths:
+            value = worth.uniform if hours.has_buckets else worth.mean
+            if value is not None:
+                whole.append((node.node_id, hours.start_ns, worth.key_id, value, worth.quality))
+            else:
+                uneven += [(node.node_id, begin, worth.key_id, value, worth.quality) for begin, value in worth.per_uj]
+    # What is worth the same all hour long needs no buckets: a twelfth of the rows.
+    for rows, usage in ((whole, schema.usage_hour), (uneven, schema.usage_5m)):
+        if rows:
+            connection.execute(delete(_worths))
+            bulk.insert(connection, _worths, [column.name for column in _worths.columns], rows)
+            connection.execute(insert(_amounts).from_select(list(_amounts.columns), _weigh(usage, hours)))
 
 
-_hour_usage, _bucket_usage = schema.usage_hour, schema.usage_5m
-_HOUR_ENERGY = select(_hour_usage.c.unit_run_id, _hour_usage.c.node_id, energy_total(_hour_usage)).where(
-    _hour_usage.c.node_id.in_(bindparam("nodes", expanding=True)), _hour_usage.c.start_ns == bindparam("start")
-)
-
-
-def _from_buckets(
-    connection: Connection, hours: Hours, worths: Sequence[Worth], node_ids: Sequence[int]
-) -> dict[_Key, _Amount]:
-    """Return the amounts of nodes whose buckets are worth the same."""
-    usage = _bucket_usage.c
-    energy = energy_total(_bucket_usage)
-    sums = [func.sum(energy * case(dict(worth.per_uj), value=usage.start_ns, else_=literal(0.0))) for worth in worths]
-    query = (
-        select(usage.unit_run_id, usage.node_id, *sums)
-        .where(
-            usage.node_id.in_(node_ids),
-            usage.start_ns >= hours.start_ns,
-            usage.start_ns < hours.start_ns + HOUR_NS,
-        )
-        .group_by(usage.unit_run_id, usage.node_id)
+def _weigh(usage: Table, hours: Hours) -> Select[Any]:
+    """Return run, key, amount, quality and node: energy in `usage` times what it is worth at its time."""
+    figures, worth = usage.c, _worths.c
+    amount = energy_total(usage) * worth.per_uj
+    first, last = figures.unit_run_id, figures.node_id
+    here = figures.node_id.in_(hours.node_ids)
+    at_its_time = (worth.node_id == figures.node_id) & (worth.start_ns == figures.start_ns)
+    if usage is schema.usage_hour:  # a line per run: nothing to add up
+        lines = select(first, worth.key_id, amount, worth.quality, last).join(_worths, at_its_time)
+        return lines.where(here, figures.start_ns == hours.start_ns)
+    return (
+        select(first, worth.key_id, func.sum(amount), func.max(worth.quality), last)
+        .join(_worths, at_its_time)
+        .where(here, figures.start_ns >= hours.start_ns, figures.start_ns < hours.start_ns + HOUR_NS)
+        .group_by(figures.unit_run_id, worth.key_id, figures.node_id)
     )
-    return {
-        (run_id, worth.key_id): (float(amount), worth.quality, node_id)
-        for run_id, node_id, *amounts in connection.execute(query).all()
-        for worth, amount in zip(worths, amounts, strict=True)
-    }
 
 
-def _held(connection: Connection, book: Book, hours: Hours) -> dict[_Key, _Amount]:
-    columns = book.hour.c
-    query = select(
-        columns.unit_run_id, columns[book.key], columns[book.amount], columns.quality, columns.node_id
-    ).where(columns.node_id.in_(hours.node_ids), columns.start_ns == hours.start_ns)
-    return {
-        (run_id, key_id): (amount, quality, node_id)
-        for run_id, key_id, amount, quality, node_id in connection.execute(query).all()
-    }
+def _here(book: Book, hours: Hours) -> ColumnElement[bool]:
+    return book.hour.c.node_id.in_(hours.node_ids) & (book.hour.c.start_ns == hours.start_ns)
 
 
-def _correct(
-    connection: Connection,
-    book: Book,
-    hours: Hours,
-    held: Mapping[_Key, _Amount],
-    found: Mapping[_Key, _Amount],
-    now_ns: int,
-) -> None:
+def _is_same(book: Book) -> ColumnElement[bool]:
+    return (_amounts.c.unit_run_id == book.hour.c.unit_run_id) & (_amounts.c.key_id == book.hour.c[book.key])
+
+
+def _correct(connection: Connection, book: Book, hours: Hours, now_ns: int) -> None:
     """Keep the old value where a settled hour changes, however early that value was found."""
+    held, old = book.hour.c, book.hour.c[book.amount]
+    new = func.coalesce(_amounts.c.amount, 0.0)
+    least = _CORRECTED * case((func.abs(old) > 1, func.abs(old)), else_=1.0)
     causes = {node.node_id: node.cause for node in hours.nodes}
-    basis = "buckets" if hours.has_buckets else "hours"
-    rows: list[bulk.Row] = []
-    for key, (old, _, node_id) in held.items():
-        new = found[key][0] if key in found else 0.0
-        if abs(new - old) > _CORRECTED * max(1.0, abs(old)):
-            rows.append((key[0], hours.start_ns, key[1], old, new, causes[node_id], basis, now_ns))
+    cause: ColumnElement[str] = literal(hours.nodes[0].cause, String)
+    if len(set(causes.values())) > 1:
+        cause = case(causes, value=held.node_id)
+    changed = (
+        select(
+            held.unit_run_id,
+            held.start_ns,
+            held[book.key],
+            old,
+            new,
+            cause,
+            literal("buckets" if hours.has_buckets else "hours", String),
+            literal(now_ns, BigInteger),
+        )
+        .select_from(book.hour.outerjoin(_amounts, _is_same(book)))
+        .where(_here(book, hours), func.abs(new - old) > least)
+    )
     columns = (
         *("unit_run_id", "start_ns", book.key, f"old_{book.amount}", f"new_{book.amount}"),
         *("cause", "basis", "recorded_ns"),
     )
-    bulk.insert(connection, book.corrections, columns, rows)
+    connection.execute(insert(book.corrections).from_select(columns, changed))
 
 
-def _write(
-    connection: Connection,
-    book: Book,
-    hours: Hours,
-    held: Mapping[_Key, _Amount],
-    found: Mapping[_Key, _Amount],
-    now_ns: int,
-) -> None:
-    """Write what is new or another; where a line is gone all of the hour is written anew."""
-    if any(key not in found for key in held):
-        columns = book.hour.c
-        here = (columns.node_id.in_(hours.node_ids), columns.start_ns == hours.start_ns)
-        connection.execute(delete(book.hour).where(*here))
-        held = {}
-    rows: list[bulk.Row] = []
-    for key, (amount, quality, node_id) in found.items():
-        old = held.get(key)
-        if old is None or old[1] != quality or abs(amount - old[0]) > _SAME * abs(old[0]):
-            rows.append((key[0], hours.start_ns, key[1], amount, quality, node_id, now_ns))
-    merges = {book.amount: Merge.NEW, "quality": Merge.NEW, "node_id": Merge.KEEP, "computed_ns": Merge.NEW}
-    bulk.upsert(connection, book.hour, ("unit_run_id", "start_ns", book.key), merges, rows)
+def _drop_gone(connection: Connection, book: Book, hours: Hours) -> None:
+    connection.execute(delete(book.hour).where(_here(book, hours), ~exists().where(_is_same(book))))
+
+
+def _keep(connection: Connection, book: Book, hours: Hours, now_ns: int) -> None:
+    """Write what is new or another."""
+    rows = select(
+        _amounts.c.unit_run_id,
+        literal(hours.start_ns, BigInteger),
+        _amounts.c.key_id,
+        _amounts.c.amount,
+        _amounts.c.quality,
+        _amounts.c.node_id,
+        literal(now_ns, BigInteger),
+    ).where(_amounts.c.amount.is_not(None))  # SQLite wants a WHERE before ON CONFLICT
+    columns = ("unit_run_id", "start_ns", book.key, book.amount, "quality", "node_id", "computed_ns")
+    build = postgresql.insert if connection.dialect.name == POSTGRESQL else sqlite.insert
+    statement = build(book.hour).from_select(columns, rows)
+    old, new = book.hour.c[book.amount], statement.excluded[book.amount]
+    is_other = (func.abs(new - old) > _SAME * func.abs(old)) | (statement.excluded.quality != book.hour.c.quality)
+    changes = {name: statement.excluded[name] for name in (book.amount, "quality", "computed_ns")}
+    key = ("unit_run_id", "start_ns", book.key)
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes, where=is_other))
 
 
 def derive_day(

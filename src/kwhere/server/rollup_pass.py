@@ -9,7 +9,7 @@ from kwhere.database import rollup, schema
 from kwhere.database.settings import SiteSettings
 from kwhere.server.passes import Turn
 
-BATCH = 50
+BATCH = 100
 """Hours or days between two looks whether to go on."""
 MOST_BATCHES = 100
 """Batches of hours before days have their turn: hours are touched as fast as slots come in."""
