@@ -34,13 +34,17 @@ class Rule(StrEnum):
     """Design power x 0.12 and 1.02 (Teads 2021)."""
     TDP_EPYC = "tdp_epyc"
     """Design power x 0.08 and 0.66: what SPECpower shows of EPYC 7002 to 9005."""
+    TDP_EPYC_7001 = "tdp_epyc_7001"
+    """Design power x 0.23 and 0.70: what SPECpower shows of EPYC 7001."""
     MEAN = "mean"
     """Mean per thread of the generation's `spec` rows."""
     BOARD = "board"
     """Measured at the supply of the whole board."""
 
 
-_OF_TDP = {Rule.TDP: (0.12, 1.02), Rule.TDP_EPYC: (0.08, 0.66)}
+_OF_TDP = {Rule.TDP: (0.12, 1.02), Rule.TDP_EPYC: (0.08, 0.66), Rule.TDP_EPYC_7001: (0.23, 0.70)}
+_OF_MODELS = (Rule.SPEC, Rule.TDP_EPYC, Rule.TDP_EPYC_7001)
+"""Rules whose rows are models, never classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,9 @@ def clean_name(name: str) -> str:
 def parse_cpu_table(text: str) -> CpuTable:
     """Return the table in `text`: lines that start with `#`, then CSV. Raises ValueError for what is not so."""
     records = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    overlong = [record["name"] for record in records if None in record]
+    if overlong:
+        raise ValueError(f"power of processors: {overlong}: more fields than columns")
     try:
         rows = [_row(record) for record in records if record["rule"] != Rule.MEAN]
         means = [_mean(record, rows) for record in records if record["rule"] == Rule.MEAN]
@@ -141,7 +148,7 @@ def _best(rows: Sequence[CpuRow], name: str) -> CpuRow | None:
 
     def rank(row: CpuRow) -> tuple[bool, int]:
         match = row.pattern.search(name)
-        return row.rule in (Rule.SPEC, Rule.TDP_EPYC), len(match[0]) if match else 0
+        return row.rule in _OF_MODELS, len(match[0]) if match else 0
 
     return max(rows, key=rank, default=None)
 

@@ -10,5 +10,5 @@ _FILE = "cpu_power.csv"
 
 @cache
 def shipped_cpus() -> CpuTable:
-    """Return the table of the package: about 200 rows, read once."""
+    """Return the table of the package: about 220 rows, read once."""
     return parse_cpu_table((files("kwhere.meters") / "data" / _FILE).read_text(encoding="utf-8"))
