@@ -104,7 +104,10 @@ def named_secret(program: Program, arguments: Sequence[str]) -> str | None:
 def ask_program(
     program: Program, argv: Sequence[str], timeout_seconds: float, environment: Mapping[str, str]
 ) -> PowerReading:
-    """Return what the program printed, whatever its exit status. Raises Unavailable, SourceError."""
+    """Return what the program printed, however it ended: some hang after their work is done.
+
+    Raises Unavailable, SourceError.
+    """
     done = run_command(
         argv, timeout_seconds=timeout_seconds, max_output_bytes=MAX_OUTPUT_BYTES, environment=environment
     )
@@ -120,6 +123,8 @@ def failure_of(done: Finished, program: Program, error: SourceError) -> Unavaila
     for reason, pattern in _FAILURES:
         if re.search(pattern, said, re.MULTILINE):
             return Unavailable(reason, f"{program.executable}: {_excerpt(said)}")
+    if done.timed_out:
+        return Unavailable("timeout", f"{program.executable}: did not end in time, {_excerpt(said)}")
     if done.exit_code == 0:
         return error
     return Unavailable("failed", f"{program.executable}: ended with status {done.exit_code}, {_excerpt(said)}")

@@ -19,13 +19,15 @@ _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TZ")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A command that ended by itself; a non-zero `exit_code` is the caller's to judge (negative: a signal)."""
+    """A command that ended; a non-zero `exit_code` is the caller's to judge (negative: a signal)."""
 
     argv: tuple[str, ...]
     exit_code: int
     stdout: bytes
     stderr: bytes
     elapsed_seconds: float
+    timed_out: bool = False
+    """It was killed at the deadline; the outputs are what it had written by then."""
 
 
 def run_command(
@@ -41,19 +43,27 @@ def run_command(
     """Return what `argv` wrote and how it ended.
 
     The child gets a small environment in the C locale, plus `environment`. At the deadline, or past the limit of
-    output, it and its children are killed. Raises Unavailable (absent, permission, timeout) and SourceError (too much
-    output).
+    output, it and its children are killed. Raises Unavailable (absent, permission) and SourceError (too much output).
     """
     began_ns = monotonic_ns()
+    deadline_ns = began_ns + int(timeout_seconds * 1e9)
     child = _start(argv, environment, directory)
     try:
-        output = _Exchange(child, argv[0], max_output_bytes, input_bytes).run(
-            began_ns + int(timeout_seconds * 1e9), monotonic_ns
-        )
-        exit_code = child.wait()
+        stdout, stderr = _Exchange(child, argv[0], max_output_bytes, input_bytes).run(deadline_ns, monotonic_ns)
+        is_late = not _has_ended(child, (deadline_ns - monotonic_ns()) / 1e9)
     finally:
         _end(child)
-    return Finished(tuple(argv), exit_code, output[0], output[1], (monotonic_ns() - began_ns) / 1e9)
+    elapsed_seconds = (monotonic_ns() - began_ns) / 1e9
+    return Finished(tuple(argv), child.returncode, stdout, stderr, elapsed_seconds, is_late)
+
+
+def _has_ended(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Return whether the child ends in time: one that closed its outputs may still hang."""
+    try:
+        child.wait(max(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _start(
@@ -90,7 +100,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 class _Exchange:
-    """Feeds and drains a child's pipes until both outputs end."""
+    """Feeds and drains a child's pipes until both outputs end, or its time."""
 
     def __init__(self, child: "subprocess.Popen[bytes]", name: str, max_bytes: int, input_bytes: bytes) -> None:
         self._name = name
@@ -110,12 +120,12 @@ class _Exchange:
         self._open = len(self._outputs)
 
     def run(self, deadline_ns: int, monotonic_ns: Callable[[], int]) -> tuple[bytes, bytes]:
-        """Return both outputs. Raises Unavailable at the deadline, SourceError past the limit."""
+        """Return both outputs, as far as they were written by the deadline. Raises SourceError past the limit."""
         with self._selector:
             while self._open:
                 left_ns = deadline_ns - monotonic_ns()
                 if left_ns <= 0:
-                    raise Unavailable("timeout", f"{self._name}: did not end in time")
+                    break
                 for key, _ in self._selector.select(left_ns / 1e9):
                     if key.fileobj is self._stdin:
                         self._feed()

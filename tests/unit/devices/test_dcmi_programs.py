@@ -75,6 +75,14 @@ def test_a_program_that_hangs_is_a_time_out(tmp_path: Path) -> None:
     assert caught.value.reason == "timeout"
 
 
+@pytest.mark.parametrize("rest", ["sleep 60", "exec >&- 2>&-; sleep 60"], ids=["outputs open", "outputs closed"])
+def test_case_energy_m1_a_program_that_hangs_after_it_has_printed_is_believed(tmp_path: Path, rest: str) -> None:
+    path = script(tmp_path, "ipmitool", printed("ipmitool", "164 Watts"))
+    Path(path).write_text(Path(path).read_text().replace("exit 0", rest))
+
+    assert ask(IPMITOOL, path, 3.0) == 164 * WATT
+
+
 # Each of these was printed by the program itself, but for ipmiutil's and sudo's, which their sources hold.
 SAID = [
     (IPMITOOL, "    DCMI request failed because: Invalid command (c1)\n", "unsupported"),
