@@ -62,6 +62,7 @@ class HandUnits:
     clock: HandClock
     units: dict[UnitKey, TrackedUnit] = field(default_factory=dict)
     cpu: dict[UnitKey, CpuReading] = field(default_factory=dict)
+    owners: dict[int, UnitKey] = field(default_factory=dict)
     details: dict[UnitKey, UnitDetail] = field(default_factory=dict)
     parents: dict[str, int] = field(default_factory=dict)
     mixed: set[str] = field(default_factory=set)
@@ -138,6 +139,9 @@ class HandUnits:
 
     def live(self) -> Mapping[UnitKey, TrackedUnit]:
         return dict(self.units)
+
+    def owner_of(self, pid: int) -> UnitKey | None:
+        return self.owners.get(pid)
 
     def detail(self, key: UnitKey) -> UnitDetail:
         if key not in self.units:

@@ -25,6 +25,8 @@ class Host:
     leave: Callable[[], object]
     linger_seconds: float
     """How long a unit outlives its end."""
+    pid: int
+    """A process of the unit that works."""
 
     def step(self, source: UnitSource, seconds: float = 1) -> int:
         self.tree.proc.tick(seconds)
@@ -34,6 +36,7 @@ class Host:
 def _cgroups(root: Path) -> Host:
     tree = FakeCgroups(root)
     tree.put("/oar/alice_1", 1, procs="1\n")
+    tree.proc.process(10, "solver", start=1000, cgroup="0::/oar/alice_1/task\n")
     return Host(
         tree,
         open=tree.units,
@@ -41,6 +44,7 @@ def _cgroups(root: Path) -> Host:
         arrive=lambda: tree.put("/oar/bob_2", 0, procs="1\n"),
         leave=lambda: tree.remove("/oar/bob_2"),
         linger_seconds=0,
+        pid=10,
     )
 
 
@@ -55,6 +59,7 @@ def _processes(root: Path) -> Host:
         arrive=lambda: tree.proc.process(11, "other", start=round(tree.proc.uptime_seconds * 100) + 1),
         leave=lambda: tree.proc.exit(11),
         linger_seconds=60,
+        pid=10,
     )
 
 
@@ -69,6 +74,13 @@ def source(host: Host) -> Iterator[UnitSource]:
     opened = host.open()
     yield opened
     opened.close()
+
+
+def test_a_process_is_its_units(host: Host, source: UnitSource) -> None:
+    (unit,) = source.step(host.step(source)).started
+
+    assert source.owner_of(host.pid) == unit.key
+    assert source.owner_of(999) is None
 
 
 def test_units_that_stand_start_once_and_are_read(host: Host, source: UnitSource) -> None:

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from kwhere.devices.gpu import Vendor
+from kwhere.devices.gpu_mapping_settings import GpuMappingSettings
 
 
 class GpuSettings(BaseModel):
@@ -34,4 +35,7 @@ class GpuSettings(BaseModel):
     )
     open_seconds: float = Field(
         default=60.0, gt=0, le=600, description="Seconds that opening a vendor's library may take; many GPUs take long."
+    )
+    mapping: GpuMappingSettings = Field(
+        default=GpuMappingSettings(), description="Where it stands which job, pod or machine holds a GPU."
     )

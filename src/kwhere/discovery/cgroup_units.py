@@ -10,7 +10,7 @@ from kwhere.core.unit import UnitKey
 from kwhere.discovery import libvirt, oar, slurm, systemd
 from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.cgroup_tree import Appeared, CgroupTree, TreeChange
-from kwhere.discovery.classify import Classifier
+from kwhere.discovery.classify import Classifier, paths_of
 from kwhere.discovery.fact_finder import FactFinder
 from kwhere.discovery.facts import Facts
 from kwhere.discovery.folding import FOLDED, Ownership
@@ -21,6 +21,7 @@ from kwhere.discovery.unit_book import Sighting, UnitBook, ancestors
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit, UnitDetail
 from kwhere.kernel.cgroups import CgroupLayout, Hierarchy, is_populated
 from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.processes import read_cgroup_text
 from kwhere.kernel.topology import online_cpus
 
 _SECOND_NS = 1_000_000_000
@@ -76,6 +77,16 @@ class CgroupUnits:
     def live(self) -> Mapping[UnitKey, TrackedUnit]:
         """Return the units alive at the last step."""
         return self._book.live()
+
+    def owner_of(self, pid: int) -> UnitKey | None:
+        """Return the unit in whose directory the process is, the deepest over all hierarchies."""
+        try:
+            paths = paths_of(read_cgroup_text(self._fs, pid))
+        except (Unavailable, SourceError):
+            return None
+        known = (above for path in paths for above in (path, *ancestors(path)) if above in self._book.by_path)
+        deepest = max(known, key=len, default=None)
+        return None if deepest is None else self._book.by_path[deepest].tracked.key
 
     def detail(self, key: UnitKey) -> UnitDetail:
         """Return the full reading of a unit. Raises NoData if it is gone."""

@@ -12,15 +12,15 @@ WHOLE = 1000
 
 
 class ClaimSource(StrEnum):
-    """How it is known that a unit holds a GPU, most reliable first; label `source`."""
+    """How it is known that a unit holds a GPU, in the order in which it is believed; label `source`."""
 
     PROLOG = "prolog"
     POD_RESOURCES = "pod_resources"
     DRA = "dra"
     CGROUP = "cgroup"
+    ENVIRON = "environ"
     LIBVIRT = "libvirt"
     OAR = "oar"
-    ENVIRON = "environ"
     PROCESSES = "processes"
     """It runs there, and nothing else is known."""
 

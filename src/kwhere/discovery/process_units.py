@@ -108,6 +108,11 @@ class ProcessUnits:
         """Return the groups alive at the last step."""
         return {state.tracked.key: state.tracked for state in self._groups.values()}
 
+    def owner_of(self, pid: int) -> UnitKey | None:
+        """Return the group that the process was in at the last step."""
+        placed = self._group_of.get(pid)
+        return None if placed is None else placed[1]
+
     def detail(self, key: UnitKey) -> UnitDetail:
         """Return memory, storage I/O and numbers of a group's processes; pages shared among them count for each."""
         state = self._groups.get((key.manager, key.unit))

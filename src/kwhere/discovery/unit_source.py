@@ -101,6 +101,10 @@ class UnitSource(Protocol):
         """Return the units alive at the last step."""
         ...
 
+    def owner_of(self, pid: int) -> UnitKey | None:
+        """Return the live unit that a process of this node is accounted to; None: to none of this source's."""
+        ...
+
     def detail(self, key: UnitKey) -> UnitDetail:
         """Return the full reading of one live unit, its inner units included. Raises NoData if it is gone."""
         ...

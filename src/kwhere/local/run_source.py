@@ -39,6 +39,10 @@ class RunSource:
         """Return the one unit."""
         return {self._unit.key: self._unit}
 
+    def owner_of(self, pid: int) -> UnitKey | None:
+        """Return None: a run without an agent reads no GPU."""
+        return None
+
     def detail(self, key: UnitKey) -> UnitDetail:
         """Raise NoData: the report reads memory and I/O once, at the end."""
         raise NoData(f"{key.unit}: read at the end of the run")
