@@ -287,6 +287,25 @@ def supermicro(watts: Any) -> dict[str, Any]:
     )
 
 
+def irmc(watts: Any) -> dict[str, Any]:
+    """Fujitsu iRMC S6: no PowerControl; the total and its supplies under Oem."""
+    consumption = {"CurrentPowerConsumptionW": watts, "MinimumPowerW": 150, "PeakPowerW": 495, "AveragePowerW": 156}
+    sensors = [{"Designation": f"PSU{n} Power", "CurrentPowerConsumptionW": 80} for n in (1, 2)]
+    oem = {"ts_fujitsu": {"ChassisPowerConsumption": consumption, "ChassisPowerSensors": sensors}}
+    return tree_of(chassis("0", Power="Power"), **{"0__Power": {"Oem": oem, "PowerSupplies": []}})
+
+
+def paged(watts: Any) -> dict[str, Any]:
+    """A list of chassis in pages of two: the node stands on the second; the last page leads back to the first."""
+    cards = [chassis(f"Card_{n}", "Card") for n in range(3)]
+    tree = tree_of(*cards, chassis("Self", Power="Power"), Self__Power={"PowerControl": [control(watts)]})
+    paths = [item["@odata.id"] for item in tree["/redfish/v1/Chassis"]["Members"]]
+    first, second = "/redfish/v1/Chassis", "/redfish/v1/Chassis?$skip=2"
+    tree[first] = {**collection(*paths[:2]), "Members@odata.count": 4, "Members@odata.nextLink": second}
+    tree[second] = {**collection(*paths[2:]), "Members@odata.count": 4, "Members@odata.nextLink": second}
+    return tree
+
+
 def openbmc(watts: Any, stamp: Any = "") -> dict[str, Any]:
     """Only the newer model: EnvironmentMetrics, with an energy counter; Power is gone."""
     metrics = {

@@ -20,6 +20,7 @@ MAX_CHASSIS = 256
 _SEGMENT = r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+"
 _CHASSIS = re.compile(rf"{ROOT}/Chassis/({_SEGMENT})/?")
 _BELOW_CHASSIS = re.compile(rf"{ROOT}/Chassis/(?!\.\.?/){_SEGMENT}(?:/(?!\.\.?(?:/|$)){_SEGMENT}){{1,2}}/?")
+_NEXT_PAGE = re.compile(rf"{ROOT}/Chassis/?\?[A-Za-z0-9$&=%._~+-]{{1,200}}")
 _SYSTEM = re.compile(rf"{ROOT}/Systems/{_SEGMENT}/?")
 _MORE_THAN_A_NODE = frozenset(
     {
@@ -156,9 +157,17 @@ class PowerFinder:
         )
 
     def _chassis_paths(self) -> list[str]:
-        listed = [text(member(link, "@odata.id")) for link in elements(self._get(f"{ROOT}/Chassis").get("Members"))]
-        paths = [path.rstrip("/") for path in listed if _CHASSIS.fullmatch(path)]
-        return list(dict.fromkeys(paths))[:MAX_CHASSIS]
+        """Return the paths of all chassis; a long list comes in pages."""
+        paths: dict[str, None] = {}
+        page, seen = f"{ROOT}/Chassis", set[str]()
+        while page not in seen and len(paths) < MAX_CHASSIS:
+            seen.add(page)
+            listed = self._get(page)
+            found = [text(member(link, "@odata.id")) for link in elements(listed.get("Members"))]
+            paths |= dict.fromkeys(path.rstrip("/") for path in found if _CHASSIS.fullmatch(path))
+            following = text(listed.get("Members@odata.nextLink"))
+            page = following if _NEXT_PAGE.fullmatch(following) else page
+        return list(paths)[:MAX_CHASSIS]
 
     def _lies_in(self, path: str, others: Collection[str]) -> bool:
         """Return whether a chassis with power holds this one; its power then has this one's inside."""

@@ -55,8 +55,14 @@ def watts_to_uw(value: JsonValue, place: str) -> int:
 def power_of_power(resource: Mapping[str, JsonValue], wanted: str | None, place: str) -> PowerFigure:
     """Return the node's power in a `Power` resource; `wanted` names a member of PowerControl by Name or MemberId.
 
-    Raises Unavailable: unsupported, ambiguous, absent.
+    Fujitsu's iRMC may have no PowerControl and says the same under Oem. Raises Unavailable: unsupported, ambiguous,
+    absent.
     """
+    fujitsu = member(resource, "Oem", "ts_fujitsu", "ChassisPowerConsumption")
+    if isinstance(fujitsu, Mapping) and not elements(resource.get("PowerControl")):
+        return PowerFigure(
+            power_uw=watts_to_uw(fujitsu.get("CurrentPowerConsumptionW"), f"{place}: CurrentPowerConsumptionW")
+        )
     control = choose_control(elements(resource.get("PowerControl")), wanted, place)
     return PowerFigure(power_uw=watts_to_uw(control.get("PowerConsumedWatts"), f"{place}: PowerConsumedWatts"))
 

@@ -66,8 +66,10 @@ def refused(reader: RedfishBmc, seconds: float = 10) -> Unavailable:
         (redfish_bmc.supermicro(312), "1", False),
         (redfish_bmc.openbmc(312), "chassis", False),
         (redfish_bmc.hgx(312), "Chassis_0", False),
+        (redfish_bmc.irmc(312), "0", False),
+        (redfish_bmc.paged(312), "Self", False),
     ],
-    ids=["simple", "idrac", "ilo", "xcc", "supermicro", "openbmc", "hgx"],
+    ids=["simple", "idrac", "ilo", "xcc", "supermicro", "openbmc", "hgx", "irmc", "paged"],
 )
 def test_the_node_is_made_out_on_every_vendors_bmc(
     asker: Asker, tree: dict[str, Any], chassis: str, slash: bool
@@ -107,7 +109,11 @@ def test_after_the_first_question_one_request_is_enough(asker: Asker) -> None:
         pytest.param(10**400, id="case_energy_m6-huge"),
     ],
 )
-@pytest.mark.parametrize("shape", [redfish_bmc.simple, redfish_bmc.openbmc], ids=["power", "environment"])
+@pytest.mark.parametrize(
+    "shape",
+    [redfish_bmc.simple, redfish_bmc.openbmc, redfish_bmc.irmc],
+    ids=["power", "environment", "fujitsu"],
+)
 def test_what_is_no_power_is_absent(asker: Asker, shape: Callable[[Any], dict[str, Any]], value: object) -> None:
     with Bmc(shape(value)) as bmc:
         assert refused(asker(bmc)).reason == "absent"

@@ -27,7 +27,7 @@ JSON = st.recursive(
 )
 NAMES = ("PowerControl", "PowerConsumedWatts", "Name", "MemberId", "PowerWatts", "Reading", "ReadingTime",
          "EnergyJoules", "EnergykWh", "ReadingType", "ReadingUnits", "Status", "State", "RelatedItem", "@odata.id",
-         "PhysicalContext")  # fmt: skip
+         "PhysicalContext", "Oem", "ts_fujitsu", "ChassisPowerConsumption", "CurrentPowerConsumptionW")  # fmt: skip
 REDFISH = st.recursive(
     JSON,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
