@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.core.timespan import Span
+from kwhere.database.gpu_records import NO_GPUS, GpuTotals, UnitGpu
 from kwhere.energy.embodied import Range
 
 
@@ -177,6 +178,9 @@ class UnitRecord:
     """Cost and water, where these are on."""
     embodied: EmbodiedShare | None = None
     """None: off, or no type of node is known."""
+    gpu: GpuTotals = NO_GPUS
+    gpus: tuple[UnitGpu, ...] = ()
+    """By node, index and instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,7 @@ class UsageRow:
     """By every source of factors; averages and marginals are never added."""
     figures: tuple[SiteFigure, ...] = ()
     """Cost and water, where these are on."""
+    gpu: GpuTotals = NO_GPUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from kwhere.database.flags import ALL_BITS
 from kwhere.database.grid import HOUR_NS, Grid
 from kwhere.database.pue import pue_in_force
 from kwhere.database.retention import buckets_from, hours_from
-from kwhere.database.schema import BALANCE_COLUMNS, PEAK_COLUMN, SUM_COLUMNS
+from kwhere.database.schema import BALANCE_COLUMNS, PEAK_COLUMNS, SUM_COLUMNS
 from kwhere.database.settings import SiteSettings
 from kwhere.database.site_figures import FIGURES, SiteTerms, figure_worths, site_terms
 from kwhere.energy.steps import Steps
@@ -155,7 +155,7 @@ def _replace_usage(
 ) -> None:
     figures = source.c
     start_ns, end_ns = span_ns
-    columns = ("unit_run_id", "start_ns", "node_id", "flags", *SUM_COLUMNS, PEAK_COLUMN)
+    columns = ("unit_run_id", "start_ns", "node_id", "flags", *SUM_COLUMNS, *PEAK_COLUMNS)
     query = (
         select(
             figures.unit_run_id,
@@ -163,7 +163,7 @@ def _replace_usage(
             figures.node_id,
             _any_bits(figures.flags),
             *(func.sum(figures[name]) for name in SUM_COLUMNS),
-            func.max(figures[PEAK_COLUMN]),
+            *(func.max(figures[name]) for name in PEAK_COLUMNS),
         )
         .where(figures.node_id.in_(node_ids), figures.start_ns >= start_ns, figures.start_ns < end_ns)
         .group_by(figures.unit_run_id, figures.node_id)

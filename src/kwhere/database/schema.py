@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 
 from kwhere.core.terms import Component
+from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS
 
@@ -34,14 +35,14 @@ metadata = MetaData(
     }
 )
 
-PEAK_COLUMN = "memory_peak_bytes"
-"""The one figure that does not add up: of two, the larger."""
+PEAK_COLUMNS: tuple[str, ...] = ("memory_peak_bytes", "gpu_memory_peak_bytes")
+"""Figures that do not add up: of two, the larger."""
 SUM_COLUMNS: tuple[str, ...] = (
     *ENERGY_COLUMN_NAMES,
-    *(name.replace("_byte_seconds", "_kib_seconds") for name in NUMBER_COLUMNS if name != PEAK_COLUMN),
+    *(name.replace("_byte_seconds", "_kib_seconds") for name in NUMBER_COLUMNS if name not in PEAK_COLUMNS),
 )
 """The ledger's columns; byte-seconds are kept as KiB-seconds: a terabyte held for a year is too many for 64 bits."""
-FIGURE_COLUMNS: tuple[str, ...] = (*SUM_COLUMNS, PEAK_COLUMN)
+FIGURE_COLUMNS: tuple[str, ...] = (*SUM_COLUMNS, *PEAK_COLUMNS)
 SHARE_NAMES: tuple[str, ...] = ("units_dynamic_uj", "units_idle_uj", "system_uj", "unallocated_uj")
 BALANCE_COLUMNS: tuple[str, ...] = tuple(f"{component}_{share}" for component in Component for share in SHARE_NAMES)
 """Per component: dynamic and idle energy of units, energy of `system`, of `unallocated`."""
@@ -198,6 +199,26 @@ run_totals = Table(
     postgresql_with={"fillfactor": "60"},
 )
 """Lifetime totals of each run; no index but the key, so that PostgreSQL updates it in place."""
+
+run_gpus = Table(
+    "run_gpus",
+    metadata,
+    Column("unit_run_id", Key, ForeignKey("unit_runs.id"), primary_key=True, autoincrement=False),
+    Column("device", String(128), primary_key=True, comment="uuid"),
+    Column("instance", String(128), primary_key=True, comment="uuid; empty: the whole device"),
+    Column("gpu_index", Integer, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("profile", String(64), nullable=False, comment="of the instance"),
+    Column("source", String(32), nullable=False, comment="how it is known who held it"),
+    Column("first_start_ns", BigInteger, nullable=False, comment="start of the first slot with it"),
+    Column("newest_end_ns", BigInteger, nullable=False),
+    Column("memory_total_bytes", BigInteger),
+    Column("idle_since_ns", BigInteger),
+    Column("memory_peak_bytes", BigInteger),
+    *_bigints(GPU_SUMS),
+    postgresql_with={"fillfactor": "70"},
+)
+"""Lifetime totals of each run by GPU or instance that it held."""
 
 cursors = Table(
     "cursors",

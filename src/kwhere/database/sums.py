@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kwhere.ledger.gpu_uses import GpuUse, Place
+
 Values = Sequence[int | None]
-"""Figures in the order of `schema.FIGURE_COLUMNS`: sums, then the peak."""
+"""Figures in the order of `schema.FIGURE_COLUMNS`: sums, then the peaks."""
 
 
 class RunKey(NamedTuple):
@@ -32,6 +34,22 @@ class RunNames(NamedTuple):
 
 
 @dataclass(slots=True)
+class GpuSums:
+    """What one entry used of one GPU or instance over the slots of a page."""
+
+    use: GpuUse
+    start_ns: int
+    """Of the first slot with it."""
+    end_ns: int
+    """Of the newest; `use` says what it is and since when it idles as of then."""
+
+    def add(self, use: GpuUse, start_ns: int, end_ns: int) -> None:
+        """Add a slot."""
+        self.use = self.use.then(use) if end_ns >= self.end_ns else use.then(self.use)
+        self.start_ns, self.end_ns = min(self.start_ns, start_ns), max(self.end_ns, end_ns)
+
+
+@dataclass(slots=True)
 class RunSums:
     """What one entry used over the slots of a page."""
 
@@ -47,6 +65,7 @@ class RunSums:
     total: Values | None = None
     buckets: dict[int, Values] = field(default_factory=dict)
     """By start of the 5-minute bucket."""
+    gpus: dict[Place, GpuSums] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -8,11 +8,12 @@ from sqlalchemy import Connection
 from kwhere.database import bulk, schema
 from kwhere.database.bulk import Merge
 from kwhere.database.engine import POSTGRESQL
-from kwhere.database.schema import FIGURE_COLUMNS, PEAK_COLUMN, SUM_COLUMNS
-from kwhere.database.sums import PageSums, RunKey, RunSums, Values
+from kwhere.database.schema import FIGURE_COLUMNS, PEAK_COLUMNS, SUM_COLUMNS
+from kwhere.database.sums import GpuSums, PageSums, RunKey, RunSums, Values
+from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 
-_FIGURE_MERGES = {name: Merge.LARGER if name == PEAK_COLUMN else Merge.ADD for name in FIGURE_COLUMNS}
+_FIGURE_MERGES = {name: Merge.LARGER if name in PEAK_COLUMNS else Merge.ADD for name in FIGURE_COLUMNS}
 _RUN_MERGES = {
     # Of two slots the newer has the power; this stands before newest_end_ns, but every rule sees the old row.
     "power_uw": Merge.NEWER,
@@ -28,6 +29,14 @@ _UNIT_MERGES = {
     "energy_uj": Merge.ADD,
     "cpu_ns": Merge.ADD,
     "gpu_busy_ns": Merge.ADD,
+}
+_GPU_MERGES = {
+    **dict.fromkeys(("gpu_index", "model", "profile", "source", "idle_since_ns"), Merge.NEWER),
+    "memory_total_bytes": Merge.UNLESS_NULL,
+    "memory_peak_bytes": Merge.LARGER,
+    **dict.fromkeys(GPU_SUMS, Merge.ADD),
+    "first_start_ns": Merge.SMALLER,
+    "newest_end_ns": Merge.LARGER,
 }
 _ENERGIES = len(ENERGY_COLUMN_NAMES)
 _USER, _SYSTEM, _GPU = (SUM_COLUMNS.index(name) for name in ("cpu_user_ns", "cpu_system_ns", "gpu_busy_ns"))
@@ -50,7 +59,18 @@ def add_totals(connection: Connection, sums: PageSums, ids: Mapping[RunKey, int]
         if key.kind == "unit":
             unit_rows.append(_unit_row(ids[key], run, total))
     bulk.upsert(connection, schema.run_totals, ("unit_run_id",), merges, run_rows)
+    gpu_rows = [_gpu_row(ids[key], held) for key, run in sums.runs.items() for held in run.gpus.values()]
+    bulk.upsert(connection, schema.run_gpus, ("unit_run_id", "device", "instance"), _GPU_MERGES, gpu_rows)
     _add_to_units(connection, unit_rows)
+
+
+def _gpu_row(run_id: int, held: GpuSums) -> bulk.Row:
+    use = held.use
+    return (
+        *(run_id, use.device, use.instance, use.index, use.model, use.profile, use.source, use.idle_since_ns),
+        *(use.memory_total_bytes, use.memory_peak_bytes, *(getattr(use, name) for name in GPU_SUMS)),
+        *(held.start_ns, held.end_ns),
+    )
 
 
 def _unit_row(run_id: int, run: RunSums, total: Values) -> bulk.Row:

@@ -10,6 +10,8 @@ from kwhere.core.errors import WireError
 from kwhere.core.terms import EntryKind
 from kwhere.ledger.decode import decode_frame, decode_lines
 from kwhere.ledger.decode_entries import entry_reader
+from kwhere.ledger.decode_gpus import read_gpus
+from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES, PageHeader, SlotLine
 from kwhere.ledger.rows import NUMBER_COLUMNS, Slot
 from kwhere.ledger.wire import LARGEST_INTEGER
@@ -34,6 +36,7 @@ class EntryColumns:
     flags: Sequence[list[str] | None]
     figures: Mapping[str, Sequence[int | None]]
     """Energy and number columns under their wire names."""
+    gpus: Sequence[tuple[GpuUse, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +75,14 @@ def decode_column_page(body: bytes) -> ColumnPage:
 
 def _read(rows: object, columns: tuple[str, ...], place: str) -> EntryColumns:
     if isinstance(rows, list) and all(type(row) is list and len(row) == len(columns) for row in rows):
-        found = _columns(rows, columns)
+        found = _columns(rows, columns, place)
         if _is_sound(found):
             return found
     entry_reader(columns).read(rows, place)
     raise WireError(f"{place}: its entries are not what the format says")
 
 
-def _columns(rows: list[list[object]], columns: tuple[str, ...]) -> EntryColumns:
+def _columns(rows: list[list[object]], columns: tuple[str, ...], place: str) -> EntryColumns:
     width = len(rows)
     by_name: dict[str, Sequence[object]] = dict(zip(columns, zip(*rows, strict=True), strict=False)) if rows else {}
     nothing = (None,) * width
@@ -93,6 +96,9 @@ def _columns(rows: list[list[object]], columns: tuple[str, ...]) -> EntryColumns
         labels=column("labels"),  # type: ignore[arg-type]
         flags=column("flags"),  # type: ignore[arg-type]
         figures={name: column(name) for name in _FIGURES},  # type: ignore[misc]
+        gpus=[
+            () if value is None else read_gpus(value, f"{place} entry {n}") for n, value in enumerate(column("gpus"))
+        ],
     )
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from kwhere.core.errors import WireError
 from kwhere.core.terms import EntryKind, Flag
 from kwhere.core.unit import UnitKey
+from kwhere.ledger.decode_gpus import read_gpus
 from kwhere.ledger.json_values import excerpt, integer, optional_text, text, text_list
 from kwhere.ledger.pages import COLUMNS, ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Entry, Figures
@@ -70,6 +71,7 @@ class EntryReader:
             node_name=self._text(row, "node_name", place),
             labels=_labels(self._value(row, "labels"), place),
             flags=_flags(self._value(row, "flags"), place),
+            gpus=read_gpus(self._value(row, "gpus"), place),
         )
 
     def _key(self, row: Sequence[object], kind: EntryKind, place: str) -> UnitKey | None:

@@ -30,8 +30,10 @@ COLUMNS: tuple[str, ...] = (
     "flags",
     *ENERGY_COLUMN_NAMES,
     *NUMBER_COLUMNS,
+    "gpus",
 )
-"""Columns of an entry. `labels` is an object, `flags` a list, all else a string, an integer or null."""
+"""Columns of an entry. `labels` is an object, `flags` and `gpus` (gpu_uses.py) lists, all else a string, an integer or
+null."""
 
 
 @dataclass(frozen=True, slots=True)

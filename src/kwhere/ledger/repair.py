@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kwhere.ledger.gpu_uses import NUMBER_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS, Entry, Slot
 from kwhere.ledger.wire import LARGEST_INTEGER
 
@@ -19,6 +20,9 @@ def without_bad_numbers(slot: Slot) -> tuple[Slot, tuple[str, ...]]:
 
 def _repaired(entry: Entry, places: list[str]) -> Entry:
     bad = [name for name in NUMBER_COLUMNS if not _is_good(getattr(entry.figures, name))]
+    if not all(_is_good(getattr(use, name)) for use in entry.gpus for name in NUMBER_NAMES):
+        places.append(f"{entry.key.manager} {entry.key.run} gpus" if entry.key else f"{entry.kind} gpus")
+        entry = replace(entry, gpus=())
     if not bad:
         return entry
     run = f"{entry.key.manager} {entry.key.run}" if entry.key else str(entry.kind)

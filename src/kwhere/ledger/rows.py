@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from kwhere.core.terms import Component, EntryKind, Flag, Method, Part
 from kwhere.core.unit import UnitKey
+from kwhere.ledger.gpu_uses import GpuUse
 
 ENERGY_COLUMNS: tuple[tuple[Component, Part], ...] = tuple((c, p) for c in Component for p in Part)
 """Order of energy columns everywhere: cpu dynamic, cpu idle, dram dynamic, …, other idle."""
@@ -11,7 +12,7 @@ ENERGY_COLUMNS: tuple[tuple[Component, Part], ...] = tuple((c, p) for c in Compo
 
 @dataclass(slots=True)
 class Figures:
-    """What one entry used in one slot. Sums add; `memory_peak_bytes` takes the larger. None is not measured."""
+    """What one entry used in one slot. Sums add; peaks take the larger. None is not measured."""
 
     energy_uj: dict[tuple[Component, Part], int] = field(default_factory=dict)
     """Microjoules per component and part; a component that nothing measures is absent."""
@@ -32,6 +33,14 @@ class Figures:
     network_receive_bytes: int | None = None
     network_transmit_bytes: int | None = None
     throttled_ns: int | None = None
+    gpu_unknown_ns: int | None = None
+    """GPU time held of which nobody knows whether it was used."""
+    gpu_held_idle_ns: int | None = None
+    """GPU time held while nothing of the unit ran there."""
+    gpu_held_idle_uj: int | None = None
+    """What of the GPU energy fell to it meanwhile."""
+    gpu_memory_peak_bytes: int | None = None
+    """Most GPU memory at one moment, over all GPUs of the unit on this node."""
 
 
 NUMBER_COLUMNS: tuple[str, ...] = (
@@ -51,6 +60,10 @@ NUMBER_COLUMNS: tuple[str, ...] = (
     "network_receive_bytes",
     "network_transmit_bytes",
     "throttled_ns",
+    "gpu_unknown_ns",
+    "gpu_held_idle_ns",
+    "gpu_held_idle_uj",
+    "gpu_memory_peak_bytes",
 )
 """Names of the plain number columns of `Figures`, in wire order."""
 
@@ -68,6 +81,8 @@ class Entry:
     node_name: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     flags: frozenset[Flag] = frozenset()
+    gpus: tuple[GpuUse, ...] = ()
+    """By device and instance."""
 
 
 @dataclass(frozen=True, slots=True)

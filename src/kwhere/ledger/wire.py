@@ -4,10 +4,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import attrgetter
 
 from kwhere.core.errors import WireError
+from kwhere.ledger.gpu_uses import NUMBER_NAMES, TEXT_NAMES, GpuUse, encode_gpus
 from kwhere.ledger.pages import Cursor, PageHeader
 from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Control, Entry, Slot
 
@@ -96,7 +97,14 @@ def _row(entry: Entry) -> list[object]:
     for number in numbers:
         if number is not None and (type(number) is not int or not 0 <= number <= LARGEST_INTEGER):
             _integer(number, f"entry {key.manager} {key.run}" if key else f"entry {entry.kind}")
-    return row + numbers
+    place = f"{key.manager} {key.run}" if key else str(entry.kind)
+    return [*row, *numbers, encode_gpus([_clean_gpu(use, place) for use in entry.gpus])]
+
+
+def _clean_gpu(use: GpuUse, place: str) -> GpuUse:
+    for name in NUMBER_NAMES:
+        _number(getattr(use, name), f"entry {place} gpu {use.device} {name}")
+    return replace(use, **{name: clean_text(getattr(use, name)) for name in TEXT_NAMES})  # type: ignore[arg-type]
 
 
 def _text(text: str | None) -> str | None:

@@ -7,6 +7,7 @@ from kwhere.core.terms import Component, Flag, Part
 from kwhere.core.unit import UnitKey
 from kwhere.discovery.unit_source import CpuReading, TrackedUnit, UnitDetail
 from kwhere.energy.split import DomainSplit
+from kwhere.ledger.gpu_uses import GpuUse, Place
 from kwhere.ledger.rows import ENERGY_COLUMNS
 
 DYNAMIC_COLUMN = {component: ENERGY_COLUMNS.index((component, Part.DYNAMIC)) for component in Component}
@@ -34,6 +35,10 @@ class Sums:
     """GPU time held: a whole device for a second is one second, a seventh of it a seventh."""
     gpu_busy_ns: int | None = None
     gpu_memory_byte_ns: int | None = None
+    gpu_unknown_ns: int | None = None
+    """GPU time held of which nobody knows whether it was used."""
+    gpu_held_idle_ns: int | None = None
+    gpu_held_idle_uj: int | None = None
 
     def copy(self) -> "Sums":
         """Return a copy that does not move any more."""
@@ -53,6 +58,9 @@ class Sums:
             self.gpu_allocated_ns,
             self.gpu_busy_ns,
             self.gpu_memory_byte_ns,
+            self.gpu_unknown_ns,
+            self.gpu_held_idle_ns,
+            self.gpu_held_idle_uj,
         )
 
 
@@ -67,6 +75,10 @@ class Account:
     """Of the open slot."""
     memory_peak_bytes: int | None = None
     """Of the open slot."""
+    gpu_memory_peak_bytes: int | None = None
+    """Of the open slot, over all its GPUs."""
+    gpus: dict[Place, GpuUse] = field(default_factory=dict)
+    """Of the open slot; `idle_since_ns` by the monotonic clock."""
     cpu: CpuReading | None = None
     detail: UnitDetail | None = None
     detail_total_ns: int | None = None

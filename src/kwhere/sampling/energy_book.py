@@ -34,6 +34,8 @@ class Booking:
     split: DomainSplit
     held: Sequence[int]
     idle_origin: IdleOrigin
+    gpu: GpuWeights | None = None
+    """Who held the GPU, where the domain is one and that is known."""
 
 
 class EnergyBook:
@@ -198,6 +200,7 @@ class EnergyBook:
             split=split_domain(energy.dynamic_uj, energy.idle_uj, use, held, policy),
             held=held.amounts,
             idle_origin=IdleOrigin.GIVEN if given else self.baseline(step.source, step.domain).origin,
+            gpu=gpu,
         )
 
     def _take_gpu(self, domain: Domain) -> GpuWeights | None:

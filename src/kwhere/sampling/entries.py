@@ -1,22 +1,28 @@
 """From running sums to the entries of one slot."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, EntryKind
 from kwhere.core.unit import UnitKey
+from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.ledger.rows import ENERGY_COLUMNS, Entry, Figures
 from kwhere.sampling.accounts import Account, Accounts, Sums
 
 
-def entries(accounts: Accounts, components: Collection[Component], node_user_ns: int) -> tuple[Entry, ...]:
+def entries(
+    accounts: Accounts, components: Collection[Component], node_user_ns: int, *, to_utc_ns: int = 0
+) -> tuple[Entry, ...]:
     """Return what the open slot holds: units in the order of their keys, then `system`, then `unallocated`.
 
     `components` are those that a meter spoke of in this slot; the others are null. `node_user_ns` is the node's user
-    time in the slot: what units did not use of it is the system's.
+    time in the slot: what units did not use of it is the system's. `to_utc_ns` added to a monotonic time is the wall's.
     """
     units = [
-        _unit_entry(key, account, components) for key, account in sorted(accounts.units.items()) if account.touched()
+        _unit_entry(key, account, components, to_utc_ns)
+        for key, account in sorted(accounts.units.items())
+        if account.touched()
     ]
     units_user_ns = sum(entry.figures.cpu_user_ns or 0 for entry in units)
     system = figures(accounts.system, components, cpu=False)
@@ -52,21 +58,32 @@ def figures(account: Account, components: Collection[Component], *, cpu: bool = 
         gpu_allocated_ns=_difference(now.gpu_allocated_ns, then.gpu_allocated_ns),
         gpu_busy_ns=_difference(now.gpu_busy_ns, then.gpu_busy_ns),
         gpu_memory_byte_seconds=_seconds(now.gpu_memory_byte_ns, then.gpu_memory_byte_ns),
+        gpu_memory_peak_bytes=account.gpu_memory_peak_bytes,
+        gpu_unknown_ns=_difference(now.gpu_unknown_ns, then.gpu_unknown_ns),
+        gpu_held_idle_ns=_difference(now.gpu_held_idle_ns, then.gpu_held_idle_ns),
+        gpu_held_idle_uj=_difference(now.gpu_held_idle_uj, then.gpu_held_idle_uj),
     )
     if cpu:
         found.cpu_user_ns, found.cpu_system_ns = _modes(now, then)
     return found
 
 
-def _unit_entry(key: UnitKey, account: Account, components: Collection[Component]) -> Entry:
+def _unit_entry(key: UnitKey, account: Account, components: Collection[Component], to_utc_ns: int) -> Entry:
     found = figures(account, components)
     flags = frozenset(account.flags)
+    gpus = tuple(_gpu(account.gpus[place], to_utc_ns) for place in sorted(account.gpus))
     if account.unit is None:
-        return Entry(EntryKind.UNIT, key, found, flags=flags)
+        return Entry(EntryKind.UNIT, key, found, flags=flags, gpus=gpus)
     info = account.unit.info
-    return Entry(
-        EntryKind.UNIT, key, found, info.name, info.user, info.project, info.node_name, info.labels, flags=flags
-    )
+    words = (info.name, info.user, info.project, info.node_name)
+    return Entry(EntryKind.UNIT, key, found, *words, info.labels, flags=flags, gpus=gpus)
+
+
+def _gpu(use: GpuUse, to_utc_ns: int) -> GpuUse:
+    """Return a GPU's use with its one moment by the wall clock."""
+    if use.idle_since_ns is None:
+        return use
+    return replace(use, idle_since_ns=max(0, use.idle_since_ns + to_utc_ns))
 
 
 def _modes(now: Sums, then: Sums) -> tuple[int, int]:

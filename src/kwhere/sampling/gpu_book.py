@@ -9,8 +9,10 @@ from kwhere.devices.gpu import GpuSource
 from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim, GpuHolders
 from kwhere.energy.gpu_split import PARTS
 from kwhere.energy.split import Held, Use
+from kwhere.ledger.gpu_uses import Place
 from kwhere.sampling.accounts import Accounts, Sums
 from kwhere.sampling.gpu_holding import DeviceStep, UnitHold, device_step
+from kwhere.sampling.gpu_uses import PlaceWeight, add_use, place_weight, use_of
 
 _LONGEST_NS = 600 * NANOSECONDS_PER_SECOND
 """A GPU whose meter says nothing for longer: who held it before is forgotten."""
@@ -25,6 +27,8 @@ class GpuWeights:
     held: Held
     utilisation: float | None
     """Share of the span in which a process had a context on it; None: not known all the time."""
+    places: tuple[tuple[PlaceWeight, ...], ...] = ()
+    """By position in `keys`: what of the GPU it held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class _Span:
     lived: dict[UnitKey, int] = field(default_factory=dict)
     span_ns: int = 0
     busy_ns: float | None = 0.0
+    places: dict[UnitKey, dict[Place, PlaceWeight]] = field(default_factory=dict)
 
     def add(self, step: DeviceStep, lived_ns: Mapping[UnitKey, int], elapsed_ns: int) -> None:
         for unit, use, amount in zip(step.units, step.use.weights, step.held.amounts, strict=True):
@@ -68,6 +73,10 @@ class _Span:
             self.use[unit] = self.use.get(unit, 0) + use * lived
             self.held[unit] = self.held.get(unit, 0) + amount * PARTS // max(1, step.held.capacity) * lived
             self.lived[unit] = self.lived.get(unit, 0) + lived
+        for hold in step.holds:
+            places = self.places.setdefault(hold.unit, {})
+            place = (hold.device, hold.instance)
+            places[place] = place_weight(hold, lived_ns[hold.unit], places.get(place))
         self.system += step.use.system * elapsed_ns
         self.capacity += PARTS * elapsed_ns
         self.span_ns += elapsed_ns
@@ -81,6 +90,7 @@ class _Span:
             Use([self.use[key] for key in keys], self.system),
             Held([self.held[key] for key in keys], self.capacity, [self.lived[key] for key in keys]),
             None if self.busy_ns is None or not self.span_ns else self.busy_ns / self.span_ns,
+            tuple(tuple(self.places.get(key, {}).values()) for key in keys),
         )
 
 
@@ -103,6 +113,7 @@ class GpuBook:
             if claim.unit in lived_ns and (claim.share > 0 or claim.exclusive):
                 claims.setdefault(claim.device, []).append(claim)
         held: set[tuple[UnitKey, str, str]] = set()
+        memory_bytes: dict[UnitKey, int] = {}
         for source in self._sources:
             for state in source.snapshot().devices:
                 uuid = state.device.uuid
@@ -111,6 +122,11 @@ class GpuBook:
                 for hold in step.holds:
                     self._add(hold, accounts, lived_ns[hold.unit], now_ns)
                     held.add((hold.unit, hold.device, hold.instance))
+                    if hold.memory_bytes is not None:
+                        memory_bytes[hold.unit] = memory_bytes.get(hold.unit, 0) + hold.memory_bytes
+        for unit, used in memory_bytes.items():
+            if (account := accounts.units.get(unit)) is not None:
+                account.gpu_memory_peak_bytes = max(used, account.gpu_memory_peak_bytes or 0)
         self._let_go(held, accounts)
 
     def take(self, uuid: str) -> GpuWeights | None:
@@ -157,6 +173,8 @@ class GpuBook:
             ),
             idle_since_ns=((before.idle_since_ns if before else None) or now_ns) if hold.idle else None,
         )
+        if account is not None and lived_ns:
+            add_use(account.gpus, use_of(hold, lived_ns, places[place].idle_since_ns))
 
     def _let_go(self, held: set[tuple[UnitKey, str, str]], accounts: Accounts) -> None:
         """Show what is not held any more as such, and forget units whose accounts are gone."""
@@ -171,6 +189,10 @@ class GpuBook:
 def _add_sums(sums: Sums, hold: UnitHold, lived_ns: int) -> None:
     sums.gpu_allocated_ns = (sums.gpu_allocated_ns or 0) + round(hold.share * lived_ns)
     sums.gpu_busy_ns = _sum(sums.gpu_busy_ns, hold.busy, lived_ns)
+    if hold.busy is None:
+        sums.gpu_unknown_ns = (sums.gpu_unknown_ns or 0) + round(hold.share * lived_ns)
+    if hold.idle is not None:
+        sums.gpu_held_idle_ns = (sums.gpu_held_idle_ns or 0) + round(hold.share * hold.idle * lived_ns)
     if hold.memory_bytes is not None:
         sums.gpu_memory_byte_ns = (sums.gpu_memory_byte_ns or 0) + hold.memory_bytes * lived_ns
 

@@ -37,6 +37,12 @@ class UnitHold:
     memory_bytes: int | None
     idle: bool | None
     """Held, and nothing of the unit runs there."""
+    model: str = ""
+    profile: str = ""
+    """Of the instance."""
+    place_share: float = 1.0
+    """Of the device or instance itself, 0..1."""
+    memory_total_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ def _undivided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) 
         _hold(
             found.by_unit[unit],
             state,
-            share=shares.amounts[i] / max(1, shares.capacity, sum(shares.amounts)),
+            share=_place_share(shares, i),
             processes=_of_unit(state.processes, running.get(unit), everything=alone and holders[i].exclusive),
             readings=state.readings if alone and holders[i].exclusive else None,
         )
@@ -118,10 +124,8 @@ def _divided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) ->
                 found.by_unit[unit],
                 state,
                 instance=instance,
-                share=shares.amounts[i]
-                / max(1, shares.capacity, sum(shares.amounts))
-                * instance.compute_slices
-                / total,
+                share=_place_share(shares, i),
+                slices=instance.compute_slices / total,
                 processes=_of_unit(processes, running.get(unit), everything=alone and holders[i].exclusive),
                 readings=one.readings if alone and holders[i].exclusive else None,
             )
@@ -134,6 +138,10 @@ def _divided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) ->
         tuple(holds),
         _utilisation(state),
     )
+
+
+def _place_share(shares: Held, i: int) -> float:
+    return shares.amounts[i] / max(1, shares.capacity, sum(shares.amounts))
 
 
 def _merge(claims: Sequence[GpuClaim]) -> _Claims:
@@ -175,19 +183,33 @@ def _hold(
     processes: Sequence[GpuProcess] | None,
     readings: Readings | None,
     instance: GpuInstance | None = None,
+    slices: float = 1.0,
 ) -> UnitHold:
-    """`readings`: of a place that the unit has for itself, which then say more than its processes."""
+    """`readings`: of a place that the unit has for itself, which then say more than its processes.
+
+    `share` is of the place, `slices` the place's share of the device.
+    """
     return UnitHold(
         unit=claim.unit,
         device=state.device.uuid,
         instance=instance.uuid if instance is not None else "",
         index=state.device.index,
         source=claim.source,
-        share=share,
-        busy=_busy(processes, readings, share),
+        share=share * slices,
+        busy=_busy(processes, readings, share * slices),
         memory_bytes=_memory(processes, readings),
         idle=_is_idle(processes, readings),
+        model=state.device.model,
+        profile=instance.profile if instance is not None else "",
+        place_share=share,
+        memory_total_bytes=_memory_total(state, instance),
     )
+
+
+def _memory_total(state: DeviceState, instance: GpuInstance | None) -> int | None:
+    if instance is not None:
+        return instance.memory_bytes
+    return state.readings.integer(GpuField.MEMORY_TOTAL_BYTES) if state.readings is not None else None
 
 
 def _busy(processes: Sequence[GpuProcess] | None, readings: Readings | None, share: float) -> float | None:

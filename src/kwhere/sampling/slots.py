@@ -47,13 +47,16 @@ def close(
     flags = set(slot.flags)
     if slot.clock_stepped(utc_ns, monotonic_ns):
         flags.add(Flag.CLOCK)
+    end_ns = slot.end_utc_ns(utc_ns, monotonic_ns)
     return Slot(
         seq=seq,
         start_ns=slot.start_utc_ns,
-        end_ns=slot.end_utc_ns(utc_ns, monotonic_ns),
+        end_ns=end_ns,
         monotonic_ns=slot.length_ns(monotonic_ns),
         controls=controls,
-        entries=entries(accounts, {line.component for line in controls}, slot.node_user_ns),
+        entries=entries(
+            accounts, {line.component for line in controls}, slot.node_user_ns, to_utc_ns=end_ns - monotonic_ns
+        ),
         node_busy_ns=slot.node_busy_ns,
         flags=frozenset(flags),
     )
@@ -71,4 +74,5 @@ def _settle(account: Account, length_ns: int) -> None:
     account.power_uw = used_uj * NANOSECONDS_PER_SECOND // length_ns if length_ns > 0 else None
     account.booked = account.sums.copy()
     account.flags.clear()
-    account.memory_peak_bytes = None
+    account.memory_peak_bytes = account.gpu_memory_peak_bytes = None
+    account.gpus.clear()

@@ -19,6 +19,7 @@ from kwhere.sampling.cpu_book import CpuBook, UnitTimes
 from kwhere.sampling.detail_book import DetailBook
 from kwhere.sampling.energy_book import Booking, EnergyBook
 from kwhere.sampling.gpu_book import GpuBook
+from kwhere.sampling.gpu_uses import book_places
 from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
 from kwhere.sampling.node_cpu import BusyStep, NodeCpu
@@ -302,6 +303,8 @@ class Sampler:
             over = booking.split.overcommitted
             holders = [i for i, held in enumerate(booking.held) if held] if over else ()
             self.accounts.book(booking.component, booking.keys, booking.split, overcommitted=holders)
+            if booking.gpu is not None:
+                book_places(self.accounts, booking.gpu.keys, booking.gpu.places, booking.split)
             if over:
                 self._slot.flags.add(Flag.OVERCOMMITTED)
             if booking.idle_origin is IdleOrigin.TABLE:

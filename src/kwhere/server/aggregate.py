@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.database.flags import to_bits
-from kwhere.database.schema import BALANCE_COLUMNS, FIGURE_COLUMNS
-from kwhere.database.sums import NodeBucket, PageSums, RunKey, RunNames, RunSums, SlotSums, Values
+from kwhere.database.schema import BALANCE_COLUMNS, FIGURE_COLUMNS, PEAK_COLUMNS
+from kwhere.database.sums import GpuSums, NodeBucket, PageSums, RunKey, RunNames, RunSums, SlotSums, Values
 from kwhere.energy.emissions import BUCKET_NS, spread
 from kwhere.ledger.columns import ColumnLine, EntryColumns
+from kwhere.ledger.gpu_uses import GpuUse, Place
 from kwhere.ledger.pages import SlotLine
 from kwhere.ledger.rows import ENERGY_COLUMNS, Slot
 
 _ENERGIES = len(ENERGY_COLUMNS)
+_PEAKS = -len(PEAK_COLUMNS)
 _KIB_SUFFIX = "_kib_seconds"
 _COMPONENTS = tuple(Component)
 _SHARES = len(BALANCE_COLUMNS) // len(_COMPONENTS)
@@ -22,7 +24,7 @@ _FRESH_SLOTS = 3
 """A unit has no power now once three slots have passed without it."""
 
 Figures = list[Sequence[int | None]]
-"""Columns in the order of `schema.FIGURE_COLUMNS`; the last is the peak, which is not a sum."""
+"""Columns in the order of `schema.FIGURE_COLUMNS`; the last are peaks, which are no sums."""
 
 
 def aggregate(lines: Sequence[ColumnLine], sums: PageSums, extra_flags: frozenset[Flag] = frozenset()) -> None:
@@ -57,7 +59,7 @@ def spread_columns(columns: Figures, start_ns: int, end_ns: int) -> list[tuple[i
     buckets: list[tuple[int, Figures]] = []
     for at, begin_ns in enumerate(range(first, end_ns, BUCKET_NS)):
         shares: Figures = [[None if piece is None else piece[at] for piece in column] for column in pieces]
-        shares[-1] = columns[-1]
+        shares[_PEAKS:] = columns[_PEAKS:]
         buckets.append((begin_ns, shares))
     return buckets
 
@@ -70,18 +72,19 @@ def _halves(columns: Figures, early_ns: int, whole_ns: int) -> tuple[Figures, Fi
     # Largest remainders over two buckets is rounding half up in favour of the earlier.
     early: Figures = []
     late: Figures = []
-    for column in columns[:-1]:
+    for column in columns[:_PEAKS]:
         first = [None if v is None else (2 * v * early_ns + whole_ns) // (2 * whole_ns) for v in column]
         early.append(first)
         late.append([None if v is None or e is None else v - e for v, e in zip(column, first, strict=True)])
-    return [*early, columns[-1]], [*late, columns[-1]]
+    return [*early, *columns[_PEAKS:]], [*late, *columns[_PEAKS:]]
 
 
 def add(values: Values, more: Values) -> Values:
-    """Return the sum of two; the larger of the peaks; None where neither was measured."""
+    """Return the sum of two; the larger of each peak; None where neither was measured."""
     summed = [b if a is None else a if b is None else a + b for a, b in zip(values, more, strict=True)]
-    peaks = [peak for peak in (values[-1], more[-1]) if peak is not None]
-    summed[-1] = max(peaks, default=None)
+    for at in range(_PEAKS, 0):
+        a, b = values[at], more[at]
+        summed[at] = a if b is None or (a is not None and a > b) else b
     return summed
 
 
@@ -109,7 +112,7 @@ def _runs(entries: EntryColumns, columns: Figures, slot: Slot, flags: int, sums:
     length_ns = slot.end_ns - slot.start_ns
     until_ns = slot.end_ns + _FRESH_SLOTS * length_ns
     rows = zip(*columns, strict=True) if entries.kinds else iter(())
-    for words, called, flag_words, values in zip(keys, names, entries.flags, rows, strict=True):
+    for words, called, flag_words, gpus, values in zip(keys, names, entries.flags, entries.gpus, rows, strict=True):
         run = sums.runs.get(words)  # type: ignore[call-overload]
         if run is None:
             key = RunKey(*(word or "" for word in words))
@@ -121,8 +124,18 @@ def _runs(entries: EntryColumns, columns: Figures, slot: Slot, flags: int, sums:
             run.power_uw = sum(filter(None, values[:_ENERGIES])) * NANOSECONDS_PER_SECOND // length_ns
             run.power_until_ns = until_ns
         run.flags |= flags | _bits(flag_words) if flag_words else flags
+        for use in gpus:
+            _add_gpu(run.gpus, use, slot)
         run.total = values if run.total is None else add(run.total, values)
         yield run
+
+
+def _add_gpu(gpus: dict[Place, GpuSums], use: GpuUse, slot: Slot) -> None:
+    held = gpus.get(use.place)
+    if held is None:
+        gpus[use.place] = GpuSums(use, slot.start_ns, slot.end_ns)
+    else:
+        held.add(use, slot.start_ns, slot.end_ns)
 
 
 def _open(key: RunKey, names: RunNames, slot: Slot, sums: PageSums) -> RunSums:

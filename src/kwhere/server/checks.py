@@ -1,12 +1,15 @@
 """What a slot must be to be booked; what it is not goes to quarantine with the reason. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from kwhere.core.errors import IntakeRefused
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND, joules
 from kwhere.core.terms import Component
 from kwhere.ledger.columns import ColumnLine, EntryColumns
+from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
+from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES, PageHeader
 from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Slot
 
@@ -21,6 +24,8 @@ _FIGURES = tuple(name for name in (*ENERGY_COLUMN_NAMES, *NUMBER_COLUMNS) if not
 """Byte-seconds are kept as KiB-seconds and so have room."""
 LONGEST_TEXTS = {"manager": 64, "unit": 512, "run": 600, "user": 255, "project": 255, "node_name": 255}
 """As the tables have them: SQLite would take more, PostgreSQL refuse the page for ever."""
+LONGEST_GPU_TEXTS = {"device": 128, "instance": 128, "model": 255, "profile": 64, "source": 32}
+LARGEST_GPU_INDEX = 2**31 - 1
 LONGEST_WORDS = {
     "node": 255,
     "machine_id": 128,
@@ -105,7 +110,14 @@ def _cpu(slot: Slot, entries: EntryColumns, limits: Limits) -> str | None:
 
 def _size(entries: EntryColumns) -> str | None:
     largest = max((max(filter(None, entries.figures[name]), default=0) for name in _FIGURES), default=0)
-    return "a figure beyond reason" if largest > LARGEST_FIGURE else None
+    if any(use.index > LARGEST_GPU_INDEX for use in _gpus(entries)):
+        return "a GPU's index beyond reason"
+    gpu = max((getattr(use, name) or 0 for use in _gpus(entries) for name in GPU_SUMS), default=0)
+    return "a figure beyond reason" if max(largest, gpu) > LARGEST_FIGURE else None
+
+
+def _gpus(entries: EntryColumns) -> Iterator[GpuUse]:
+    return chain.from_iterable(entries.gpus)
 
 
 def _names(entries: EntryColumns) -> str | None:
@@ -113,6 +125,10 @@ def _names(entries: EntryColumns) -> str | None:
         longest = max((_bytes(text) for text in entries.texts[name] if text), default=0)
         if longest > most:
             return f"{name}: at most {most} bytes expected, found {longest}"
+    for name, most in LONGEST_GPU_TEXTS.items():
+        longest = max((_bytes(getattr(use, name)) for use in _gpus(entries)), default=0)
+        if longest > most:
+            return f"gpu {name}: at most {most} bytes expected, found {longest}"
     return None
 
 

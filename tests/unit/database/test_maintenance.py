@@ -69,6 +69,10 @@ def test_a_database_of_the_first_revision_keeps_its_rows(fresh: Engine) -> None:
             )
         )
         connection.execute(text("INSERT INTO touched VALUES ('hour', 1, 0, 3, 'factor')"))
+        connection.execute(text("INSERT INTO unit_runs (id, node_id, kind, started_ns) VALUES (1, 1, 'unit', 0)"))
+        connection.execute(
+            text("INSERT INTO run_totals (unit_run_id, newest_end_ns, flags, gpu_busy_ns) VALUES (1, 9, 0, 5)")
+        )
 
     upgrade(fresh)
 
@@ -76,6 +80,9 @@ def test_a_database_of_the_first_revision_keeps_its_rows(fresh: Engine) -> None:
         assert connection.execute(text("SELECT seq, facts FROM cursors")).one() == (7, None)
         # what waits is summed up anew: an older version may have hidden that its slots changed
         assert connection.execute(text("SELECT version, cause FROM touched")).one() == (3, "slots")
+        seen = connection.execute(text("SELECT gpu_busy_ns, gpu_held_idle_ns, gpu_memory_peak_bytes FROM run_totals"))
+        assert seen.one() == (5, None, None)
+        assert connection.execute(text("SELECT count(*) FROM run_gpus")).scalar_one() == 0
     require_current(fresh)
 
 

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from kwhere.core.terms import Component, EntryKind, Flag, Method, Part
 from kwhere.core.unit import UnitKey
+from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.ledger.pages import COLUMNS, FORMAT, PageHeader
 from kwhere.ledger.rows import ENERGY_COLUMNS, NUMBER_COLUMNS, Control, Entry, Figures, Slot
 
@@ -21,6 +22,18 @@ figures = st.builds(
     energy_uj=st.dictionaries(st.sampled_from(ENERGY_COLUMNS), numbers),
     **{column: st.none() | numbers for column in NUMBER_COLUMNS},
 )
+gpu_uses = st.builds(
+    GpuUse,
+    device=filled_texts,
+    instance=texts,
+    **dict.fromkeys(("model", "profile", "source"), texts),
+    **dict.fromkeys(("index", "held_ns", "allocated_ns", "place_ns", "unknown_ns"), numbers),
+    **{
+        name: st.none() | numbers
+        for name in ("busy_ns", "held_idle_ns", "energy_uj", "held_idle_uj", "memory_peak_bytes", "memory_total_bytes")
+    },
+    idle_since_ns=st.none() | numbers,
+)
 facts = {
     "figures": figures,
     "name": st.none() | texts,
@@ -29,6 +42,7 @@ facts = {
     "node_name": st.none() | texts,
     "labels": st.dictionaries(texts, texts, max_size=3).map(lambda labels: tuple(labels.items())),
     "flags": flag_sets,
+    "gpus": st.lists(gpu_uses, max_size=2, unique_by=lambda use: use.place).map(tuple),
 }
 unit_entries = st.builds(
     Entry,

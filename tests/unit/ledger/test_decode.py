@@ -117,9 +117,9 @@ BAD_SLOTS: dict[str, tuple[Callable[[dict[str, object]], object], str]] = {
     "control_key": (lambda r: r["control"]["cpu"].pop("uj"), "expected the keys"),  # type: ignore[index]
     "control_energy": (lambda r: r["control"]["cpu"].update(uj=None), "control cpu uj"),  # type: ignore[index]
     "entries_object": (lambda r: r.update(entries={}), "entries: expected a list"),
-    "row_object": (lambda r: r["entries"].append({}), "entry 3: expected 34 columns"),  # type: ignore[attr-defined]
-    "row_short": (lambda r: r["entries"][0].pop(), "expected 34 columns, found 33"),  # type: ignore[index]
-    "row_long": (lambda r: r["entries"][0].append(None), "expected 34 columns, found 35"),  # type: ignore[index]
+    "row_object": (lambda r: r["entries"].append({}), "entry 3: expected 39 columns"),  # type: ignore[attr-defined]
+    "row_short": (lambda r: r["entries"][0].pop(), "expected 39 columns, found 38"),  # type: ignore[index]
+    "row_long": (lambda r: r["entries"][0].append(None), "expected 39 columns, found 40"),  # type: ignore[index]
     "row_twice": (lambda r: r["entries"].append(r["entries"][1]), "once"),  # type: ignore[attr-defined, index]
     "kind_unknown": (lambda r: r["entries"][0].__setitem__(0, "pod"), "expected one of unit, system"),  # type: ignore[index]
     "kind_list": (lambda r: r["entries"][0].__setitem__(0, []), "expected one of unit, system"),  # type: ignore[index]

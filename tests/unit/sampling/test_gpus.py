@@ -1,7 +1,7 @@
 """GPUs in the sampler: whoever holds one pays for it, and the sum is the device, to the microjoule."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +14,7 @@ from kwhere.devices.gpu import GpuProcess
 from kwhere.devices.gpu_fields import GpuField
 from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim
 from kwhere.ledger.closure import residuals
+from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.meters.gpu_energy import GpuMeter
 from kwhere.meters.meter import Domain
 from kwhere.sampling.gpu_book import GpuBook, UnitGpu
@@ -258,6 +259,70 @@ def test_a_gpu_that_is_held_and_idle_says_since_when() -> None:  # case_gpu_61
     assert busy.held_idle_ns == idle.held_idle_ns
 
 
+def ledger_gpus(node: GpuWorld, key: UnitKey) -> tuple[GpuUse, ...]:
+    node.world.sampler.finish()
+    return next(entry.gpus for entry in node.world.sink.slots[-1].entries if entry.key == key)
+
+
+def test_the_ledger_says_which_gpu_was_held_idle_and_what_that_cost() -> None:  # case_gpu_61
+    node = make(claim(A, source=ClaimSource.PROLOG))
+    for _ in range(3):
+        node.step(100, more={GpuField.GPU_UTIL_PERCENT: 0})
+    node.gpus.run("GPU-0", GpuProcess(1, memory_bytes=GIB))
+    for _ in range(2):
+        node.step(300, more={GpuField.GPU_UTIL_PERCENT: 50, GpuField.MEMORY_TOTAL_BYTES: 80 * GIB})
+
+    (gpu,) = ledger_gpus(node, A)
+    figures = next(entry.figures for entry in node.world.sink.slots[-1].entries if entry.key == A)
+
+    assert (gpu.device, gpu.model, gpu.source, gpu.memory_total_bytes) == ("GPU-0", "A100", "prolog", 80 * GIB)
+    assert (gpu.held_ns, gpu.allocated_ns, gpu.place_ns, gpu.unknown_ns) == (5 * SECOND, 5 * SECOND, 5 * SECOND, 0)
+    assert (gpu.busy_ns, gpu.held_idle_ns, gpu.idle_since_ns) == (SECOND, 3 * SECOND, None)
+    assert (gpu.memory_peak_bytes, figures.gpu_memory_peak_bytes) == (GIB, GIB)
+    assert (gpu.energy_uj, gpu.held_idle_uj) == (900 * WATT, 300 * WATT)
+    assert (figures.gpu_held_idle_ns, figures.gpu_held_idle_uj, figures.gpu_unknown_ns) == (
+        3 * SECOND,
+        300 * WATT,
+        None,
+    )
+
+
+def test_a_gpu_that_still_idles_says_since_when_by_the_wall_clock() -> None:
+    node = make(claim(A))
+    since_ns = node.world.clock.utc
+    for _ in range(4):
+        node.step(100, more={GpuField.GPU_UTIL_PERCENT: 0})
+
+    (gpu,) = ledger_gpus(node, A)
+
+    assert gpu.idle_since_ns == since_ns
+
+
+def test_instances_of_one_unit_share_its_devices_energy_by_slices() -> None:
+    node = make(
+        claim(A, instance="MIG-4"), claim(A, instance="MIG-2"), slices=7, instances=[("MIG-4", 4), ("MIG-2", 2)]
+    )
+    node.step(70)
+    node.step(70)
+
+    two, four = ledger_gpus(node, A)
+
+    assert (two.instance, two.profile, two.place_ns) == ("MIG-2", "2g", 2 * SECOND)
+    assert (four.energy_uj or 0) == 2 * (two.energy_uj or 0) > 0
+    assert two.allocated_ns == round(SECOND * 2 / 7) * 2
+
+
+def test_a_gpu_that_is_lost_while_held_is_neither_idle_nor_busy() -> None:
+    node = make(claim(A))
+    node.step(100, more={GpuField.GPU_UTIL_PERCENT: 0})
+    node.gpus.states["GPU-0"] = replace(node.gpus.states["GPU-0"], up=False, readings=None, processes=None)
+    node.world.step()
+
+    (gpu,) = ledger_gpus(node, A)
+
+    assert (gpu.held_ns, gpu.unknown_ns, gpu.held_idle_ns) == (2 * SECOND, SECOND, SECOND)
+
+
 def test_what_is_not_held_any_more_stays_with_its_sums() -> None:
     node = make(claim(A))
     node.step(100)
@@ -368,3 +433,8 @@ def test_units_and_system_and_unallocated_are_the_devices(
     assert booked == sum(metered.values())
     assert all(value >= 0 for slot in slots for entry in slot.entries for value in entry.figures.energy_uj.values())
     assert {entry.kind for slot in slots for entry in slot.entries} <= set(EntryKind)
+    for entry in (entry for slot in slots for entry in slot.entries):
+        energy_uj = sum(entry.figures.energy_uj.get(column, 0) for column in (DYNAMIC, IDLE))
+        assert sum(gpu.energy_uj or 0 for gpu in entry.gpus) <= energy_uj
+        assert all((gpu.held_idle_uj or 0) <= (gpu.energy_uj or 0) for gpu in entry.gpus)
+        assert sum(gpu.held_idle_uj or 0 for gpu in entry.gpus) == (entry.figures.gpu_held_idle_uj or 0)

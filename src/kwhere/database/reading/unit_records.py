@@ -10,12 +10,14 @@ from sqlalchemy import FromClause, select
 from kwhere.core.terms import Component, Flag, Method
 from kwhere.database import schema
 from kwhere.database.flags import from_bits, to_bits
+from kwhere.database.gpu_records import UnitGpu, by_kind
 from kwhere.database.grid import from_ns
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
 from kwhere.database.reading.optional_figures import embodied_of, unit_figures
 from kwhere.database.reading.site import Moment, reporting_sources
+from kwhere.database.reading.unit_gpus import gpu_totals, unit_gpus
 from kwhere.database.records import ComponentMethod, NodeRun, PartEnergy, UnitEmissions, UnitRecord
-from kwhere.database.schema import PEAK_COLUMN, SUM_COLUMNS
+from kwhere.database.schema import PEAK_COLUMNS, SUM_COLUMNS
 
 _units, _totals = schema.units.c, schema.unit_totals.c
 _CHUNK = 500
@@ -55,10 +57,11 @@ def records_of(moment: Moment, rows: Sequence[Row]) -> list[UnitRecord]:
     """Return the records of rows of `UNIT_COLUMNS`, in order."""
     ids = [row["id"] for row in rows]
     runs, emissions, figures = _runs(moment, ids), _emissions(moment, ids), unit_figures(moment, ids)
+    gpus = unit_gpus(moment, _chunks(ids))
     holes = _holes(moment, {run["node_id"] for found in runs.values() for run in found})
     return [
         replace(
-            _record(moment, row, runs[row["id"]], emissions[row["id"]], holes),
+            _record(moment, row, runs[row["id"]], emissions[row["id"]], gpus.get(row["id"], ()), holes),
             figures=tuple(figures.get(row["id"], ())),
             embodied=embodied_of(moment.site, runs[row["id"]]),
         )
@@ -152,7 +155,8 @@ class _Sums:
         for name in SUM_COLUMNS:
             known = [run[name] for run in runs if run[name] is not None]
             figures[name] = sum(known) if known else None
-        figures[PEAK_COLUMN] = max((run[PEAK_COLUMN] for run in runs if run[PEAK_COLUMN] is not None), default=None)
+        for name in PEAK_COLUMNS:
+            figures[name] = max((run[name] for run in runs if run[name] is not None), default=None)
         return cls(figures)
 
     @property
@@ -162,7 +166,12 @@ class _Sums:
 
 
 def _record(
-    moment: Moment, row: Row, runs: Sequence[Row], emissions: Sequence[UnitEmissions], holes: Holes
+    moment: Moment,
+    row: Row,
+    runs: Sequence[Row],
+    emissions: Sequence[UnitEmissions],
+    gpus: Sequence[UnitGpu],
+    holes: Holes,
 ) -> UnitRecord:
     sums = _Sums.of(runs)
     figures, energy = sums.figures, energies(sums.figures)
@@ -189,12 +198,12 @@ def _record(
         ended_at=None if ended_ns is None else from_ns(ended_ns),
         cpus_allocated=_per_time(figures["cpu_allocated_ns"], lived_ns),
         memory_allocated_bytes=_memory(figures["memory_allocated_kib_seconds"], lived_ns),
-        gpus_allocated=_gpus(figures["gpu_allocated_ns"], lived_ns),
+        gpus_allocated=by_kind(gpus) or _gpus(figures["gpu_allocated_ns"], lived_ns),
         power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],
         cpu_system_ns=figures["cpu_system_ns"],
         cpu_efficiency_ratio=_ratio(sums.cpu_ns, figures["cpu_allocated_ns"]),
-        memory_peak_bytes=figures[PEAK_COLUMN],
+        memory_peak_bytes=figures["memory_peak_bytes"],
         gpu_busy_ns=figures["gpu_busy_ns"],
         io_read_bytes=figures["io_read_bytes"],
         io_write_bytes=figures["io_write_bytes"],
@@ -210,6 +219,8 @@ def _record(
         labels=json.loads(row["labels"]) if row["labels"] else {},
         node_runs=tuple(_node_run(moment, run) for run in runs),
         methods=known,
+        gpu=gpu_totals(figures),
+        gpus=tuple(gpus),
     )
 
 
@@ -263,5 +274,5 @@ def _memory(kib_seconds: int | None, lived_ns: int) -> int | None:
 
 
 def _gpus(given_ns: int | None, lived_ns: int) -> Mapping[str, float]:
-    # The ledger does not name models; a resource manager will.
+    """Return what is known of an agent that names no devices: mean GPUs over the unit's life."""
     return {"gpu": given_ns / lived_ns} if given_ns else {}

@@ -16,6 +16,7 @@ from kwhere.database.reading.figures import energies, sums, total_uj, whole
 from kwhere.database.reading.optional_figures import kinds_of
 from kwhere.database.reading.site import Moment, left_out_nodes
 from kwhere.database.reading.unit_filters import cluster_ids
+from kwhere.database.reading.unit_gpus import gpu_totals
 from kwhere.database.reading.usage_tables import Tables, day_tables, tables_for
 from kwhere.database.records import SiteFigure, UnitEmissions, UsageBy, UsageReport, UsageRow
 from kwhere.database.schema import SUM_COLUMNS
@@ -205,4 +206,5 @@ def _row(moment: Moment, by: UsageBy, row: Any, beside: _Beside) -> UsageRow:
         emissions_grams=sum(reporting) if reporting else None,
         emissions=emissions,
         figures=tuple(beside.figures.get(its, ())),
+        gpu=gpu_totals(figures),
     )
