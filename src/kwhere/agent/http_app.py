@@ -1,5 +1,6 @@
 """The agent's ASGI application: routes, methods, access, and the one place where a request catches everything."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from http import HTTPStatus
@@ -35,17 +36,18 @@ _FIXED_HEADERS = (
 log = structlog.get_logger(__name__)
 
 
-class HttpApp:
-    """Answers requests; `rules` may be replaced while it runs."""
+class AnsweringApp(ABC):
+    """Asks who it is, answers, and survives whatever happens; `rules` may be replaced while it runs."""
 
-    def __init__(self, pages: Pages, rules: AccessRules, clock: Clock) -> None:
+    def __init__(self, rules: AccessRules, clock: Clock) -> None:
         self.rules = rules
-        self._pages = pages
         self._clock = clock
         self._failures = FailureMemory()
-        self._scrapes = Workers(4, _PATIENCE_SECONDS)
-        self._pulls = Workers(2, _PATIENCE_SECONDS)
         self._passwords = Workers(1, _PATIENCE_SECONDS)
+
+    @abstractmethod
+    async def answer(self, request: Request, right: Right) -> Answer:
+        """Return the answer to a request that may be answered."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -71,18 +73,7 @@ class HttpApp:
 
     async def _answer(self, request: Request) -> Answer:
         right = await self._right(request)
-        if isinstance(right, Answer):
-            return right
-        if request.path not in _PATHS:
-            return problem(HTTPStatus.NOT_FOUND, f"expected one of {', '.join(_PATHS)}")
-        if request.method not in _METHODS:
-            return problem(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", ("allow", ", ".join(_METHODS)))
-        if request.path == "/metrics":
-            return await self._scrapes.run(lambda: self._pages.metrics(request, right))
-        if request.path == "/ledger":
-            refusal = self.rules.judge_ledger(request, right)
-            return refusal if refusal is not None else await self._pulls.run(lambda: self._pages.ledger(request))
-        return self._pages.healthz() if request.path == "/healthz" else self._pages.landing()
+        return right if isinstance(right, Answer) else await self.answer(request, right)
 
     async def _right(self, request: Request) -> Right | Answer:
         rules = self.rules
@@ -105,6 +96,29 @@ class HttpApp:
         await send({"type": "http.response.start", "status": answer.status.value, "headers": encoded})
         body = b"" if request.method == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
+
+
+class HttpApp(AnsweringApp):
+    """The agent's own pages."""
+
+    def __init__(self, pages: Pages, rules: AccessRules, clock: Clock) -> None:
+        super().__init__(rules, clock)
+        self._pages = pages
+        self._scrapes = Workers(4, _PATIENCE_SECONDS)
+        self._pulls = Workers(2, _PATIENCE_SECONDS)
+
+    async def answer(self, request: Request, right: Right) -> Answer:
+        """Return the page that was asked for."""
+        if request.path not in _PATHS:
+            return problem(HTTPStatus.NOT_FOUND, f"expected one of {', '.join(_PATHS)}")
+        if request.method not in _METHODS:
+            return problem(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", ("allow", ", ".join(_METHODS)))
+        if request.path == "/metrics":
+            return await self._scrapes.run(lambda: self._pages.metrics(request, right))
+        if request.path == "/ledger":
+            refusal = self.rules.judge_ledger(request, right)
+            return refusal if refusal is not None else await self._pulls.run(lambda: self._pages.ledger(request))
+        return self._pages.healthz() if request.path == "/healthz" else self._pages.landing()
 
 
 def request_of(scope: Scope) -> Request:

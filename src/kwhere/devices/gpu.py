@@ -78,6 +78,8 @@ class Readings:
     """Monotonic time of the newest FAST reading: power, energy, use, memory."""
     values: Mapping[GpuField, int | float] = field(default_factory=dict)
     missing: Mapping[GpuField, Absence] = field(default_factory=dict)
+    medium_ns: int = 0
+    """Monotonic time of the newest MEDIUM reading: links, temperatures, errors."""
 
     def integer(self, wanted: GpuField) -> int | None:
         """Return an integer quantity; None where it is not known."""

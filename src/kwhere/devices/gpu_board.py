@@ -31,21 +31,24 @@ class _Reading:
     """What is known of one device or instance, merged over its rate groups."""
 
     time_ns: int = 0
+    medium_ns: int = 0
     values: dict[GpuField, int | float] = field(default_factory=dict)
     missing: dict[GpuField, Absence] = field(default_factory=dict)
 
-    def take(self, report: FieldReport, time_ns: int, *, is_fast: bool) -> None:
+    def take(self, report: FieldReport, time_ns: int, group: RateGroup) -> None:
         for name in report.missing:
             self.values.pop(name, None)
         for name in report.values:
             self.missing.pop(name, None)
         self.values.update(report.values)
         self.missing.update(report.missing)
-        if is_fast:
+        if group is RateGroup.FAST:
             self.time_ns = time_ns
+        elif group is RateGroup.MEDIUM:
+            self.medium_ns = time_ns
 
     def frozen(self) -> Readings:
-        return Readings(self.time_ns, dict(self.values), dict(self.missing))
+        return Readings(self.time_ns, dict(self.values), dict(self.missing), self.medium_ns)
 
 
 @dataclass(slots=True)
@@ -123,9 +126,9 @@ class GpuBoard:
             found.instances = {uuid: reading for uuid, reading in found.instances.items() if uuid in kept}
         is_fast = report.group is RateGroup.FAST
         found.read = found.read or is_fast
-        found.reading.take(report.fields, report.time_ns, is_fast=is_fast)
+        found.reading.take(report.fields, report.time_ns, report.group)
         for uuid, fields in report.instances.items():
-            found.instances.setdefault(uuid, _Reading()).take(fields, report.time_ns, is_fast=is_fast)
+            found.instances.setdefault(uuid, _Reading()).take(fields, report.time_ns, report.group)
         if is_fast:
             found.processes, found.processes_missing = report.processes, report.processes_missing
         if report.links is not None:

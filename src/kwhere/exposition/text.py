@@ -79,12 +79,12 @@ class Renderer:
 
 
 def _label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    pairs = [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True) if value]
+    pairs = [f'{name}="{escaped_label(value)}"' for name, value in zip(names, values, strict=True) if value]
     return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
-def _escaped(value: str) -> str:
-    """Escape a label value; what is no Unicode text becomes U+FFFD."""
+def escaped_label(value: str) -> str:
+    """Return a label value as it may stand between quotes; what is no Unicode text becomes U+FFFD."""
     if not value.isascii():
         value = _SURROGATE.sub("\ufffd", value)
     if "\\" in value or '"' in value or "\n" in value:
