@@ -66,6 +66,8 @@ class GpuDevice:
     compute_slices: int = 1
     """Of the whole device: 7, A30: 4; 1 where it cannot be divided."""
     instances: tuple[GpuInstance, ...] = ()
+    carrier: str = ""
+    """Uuid of the device whose meter holds this one's energy too: of two dies in one package one is measured."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """More that is known and seldom asked: brand, architecture, vbios, inforom_image, inforom_ecc, …"""
 
@@ -80,6 +82,8 @@ class Readings:
     missing: Mapping[GpuField, Absence] = field(default_factory=dict)
     medium_ns: int = 0
     """Monotonic time of the newest MEDIUM reading: links, temperatures, errors."""
+    activity: str = ""
+    """Who tells `PROF_*`: `gpm` (the library), `hostengine`, `dcgm_exporter`; empty: nobody."""
 
     def integer(self, wanted: GpuField) -> int | None:
         """Return an integer quantity; None where it is not known."""
@@ -128,7 +132,7 @@ class InstanceState:
 
 @dataclass(frozen=True, slots=True)
 class XidCount:
-    """How often a GPU raised one XID since the agent began, and when last."""
+    """How often a GPU raised one XID since the node booted, as far as is known, and when last."""
 
     xid: int
     count: int
@@ -167,6 +171,14 @@ class LibraryState:
 
 
 @dataclass(frozen=True, slots=True)
+class EventWatch:
+    """Whether a library tells events as they come; `message` says why not."""
+
+    up: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSnapshot:
     """All GPUs of one vendor, in the order of their indices."""
 
@@ -175,6 +187,8 @@ class GpuSnapshot:
     devices: tuple[DeviceState, ...] = ()
     answered: bool = False
     """Whether the library has worked or failed yet; before that nothing is known."""
+    events: EventWatch | None = None
+    """Whether events (XIDs) are told; None: not known yet."""
 
     def device(self, uuid: str) -> DeviceState | None:
         """Return one device."""

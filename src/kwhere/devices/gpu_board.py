@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from kwhere.devices.gpu import (
     DeviceState,
+    EventWatch,
     GpuDevice,
     GpuInstance,
     GpuProcess,
@@ -15,9 +16,12 @@ from kwhere.devices.gpu import (
     Readings,
     Vendor,
     XidCount,
+    pci_address,
 )
+from kwhere.devices.gpu_activity import OutsideActivity, with_activity
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
-from kwhere.devices.gpu_library import DeviceReport, FieldReport, Opened, XidEvent
+from kwhere.devices.gpu_library import DeviceReport, EventsWatched, FieldReport, Opened, XidEvent
+from kwhere.devices.xid import XidLine
 
 ABSENT = "absent"
 """Reason of a device that was there once and that the library does not count any more."""
@@ -63,15 +67,21 @@ class _Device:
     links: tuple[LinkReadings, ...] = ()
     xids: dict[tuple[int, int | None], XidCount] = field(default_factory=dict)
 
-    def state(self, library_reason: str) -> DeviceState:
+    def state(self, library_reason: str, outside: OutsideActivity | None) -> DeviceState:
         reason = self.reason or library_reason
+        uuid = self.device.uuid
         return DeviceState(
             device=self.device,
             up=not reason and self.read,
             reason=reason,
-            readings=self.reading.frozen() if self.read else None,
+            readings=with_activity(self.reading.frozen(), outside, uuid) if self.read else None,
             instances=tuple(
-                InstanceState(instance, self.instances.get(instance.uuid, _Reading()).frozen())
+                InstanceState(
+                    instance,
+                    with_activity(
+                        self.instances.get(instance.uuid, _Reading()).frozen(), outside, uuid, instance.gpu_instance
+                    ),
+                )
                 for instance in self.device.instances
             ),
             processes=self.processes,
@@ -89,6 +99,8 @@ class GpuBoard:
         self._vendor = vendor
         self._library = LibraryState()
         self._answered = False
+        self._events: EventWatch | None = None
+        self._outside: OutsideActivity | None = None
         self._devices = {device.uuid: _Device(device, ABSENT) for device in known}
 
     def opened(self, message: Opened) -> None:
@@ -142,12 +154,24 @@ class GpuBoard:
     def event(self, event: XidEvent) -> None:
         """Count one XID."""
         found = self._devices.get(event.uuid)
-        if found is None:
-            return
-        key = (event.xid, event.gpu_instance)
-        before = found.xids.get(key)
-        count = 1 if before is None else before.count + 1
-        found.xids[key] = XidCount(event.xid, count, event.utc_ns, event.gpu_instance)
+        if found is not None:
+            _count(found.xids, event.xid, event.gpu_instance, event.utc_ns)
+
+    def past_event(self, line: XidLine, utc_ns: int) -> None:
+        """Count one XID that the kernel's log tells."""
+        for found in self._devices.values():
+            if pci_address(found.device.pci).partition(".")[0] == line.pci.partition(".")[0]:
+                _count(found.xids, line.xid, line.gpu_instance, utc_ns)
+
+    def events(self, message: EventsWatched) -> None:
+        """Take in whether events are told."""
+        self._events = EventWatch(message.up, message.message)
+
+    def outside(self, found: OutsideActivity | None) -> bool:
+        """Take in what a service beside the library tells; return whether that is news."""
+        is_news = found is not self._outside
+        self._outside = found
+        return is_news
 
     def uuids(self) -> tuple[str, ...]:
         """Return the devices that the library counts now."""
@@ -156,9 +180,9 @@ class GpuBoard:
     def snapshot(self) -> GpuSnapshot:
         """Return everything as it stands."""
         reason = "" if self._library.up else self._library.reason
-        states = [found.state(reason) for found in self._devices.values()]
+        states = [found.state(reason, self._outside) for found in self._devices.values()]
         ordered = sorted(states, key=lambda state: (state.device.index, state.device.uuid))
-        return GpuSnapshot(self._vendor, self._library, tuple(ordered), self._answered)
+        return GpuSnapshot(self._vendor, self._library, tuple(ordered), self._answered, self._events)
 
 
 def instance_of(device: GpuDevice, gpu_instance: int | None, compute_instance: int | None) -> GpuInstance | None:
@@ -167,6 +191,12 @@ def instance_of(device: GpuDevice, gpu_instance: int | None, compute_instance: i
         if instance.gpu_instance == gpu_instance and compute_instance in (None, instance.compute_instance):
             return instance
     return None
+
+
+def _count(xids: dict[tuple[int, int | None], XidCount], xid: int, gpu_instance: int | None, utc_ns: int) -> None:
+    before = xids.get((xid, gpu_instance), XidCount(xid, 0, 0, gpu_instance))
+    last_ns = max(before.last_utc_ns, utc_ns)
+    xids[xid, gpu_instance] = replace(before, count=before.count + 1, last_utc_ns=last_ns)
 
 
 def _xid_order(key: tuple[int, int | None]) -> tuple[int, int]:

@@ -14,7 +14,16 @@ from threading import Condition, Lock, Thread
 from typing import IO
 
 from kwhere.devices.gpu_fields import RateGroup
-from kwhere.devices.gpu_library import DeviceDown, DeviceReport, Failed, Library, LibraryError, Message, Reopen
+from kwhere.devices.gpu_library import (
+    DeviceDown,
+    DeviceReport,
+    EventsWatched,
+    Failed,
+    Library,
+    LibraryError,
+    Message,
+    Reopen,
+)
 
 EVENT_WAIT_SECONDS = 1.0
 
@@ -101,11 +110,19 @@ class DeviceWorker:
 
 
 def watch_events(library: Library, writer: Writer) -> None:
-    """Pass events on for as long as there are any to wait for."""
-    with contextlib.suppress(LibraryError, Reopen):  # a driver that went away is told by the workers
-        while True:
-            for event in library.events(EVENT_WAIT_SECONDS):
-                writer.write(event)
+    """Say whether there are events to wait for, and pass them on for as long as there are."""
+    wait_seconds = 0.0
+    with contextlib.suppress(Reopen):  # a driver that went away is told by the workers
+        try:
+            while True:
+                events = library.events(wait_seconds)
+                if not wait_seconds:
+                    writer.write(EventsWatched(True))
+                    wait_seconds = EVENT_WAIT_SECONDS
+                for event in events:
+                    writer.write(event)
+        except LibraryError as error:
+            writer.write(EventsWatched(False, str(error)))
 
 
 def serve(make: Callable[[], Library], orders: IO[bytes], writer: Writer) -> int:

@@ -77,6 +77,8 @@ class GpuField(StrEnum):
     MAX_VIDEO_CLOCK_HZ = "max_video_clock_hz"
 
     TEMPERATURE_MC = "temperature_mc"
+    TEMPERATURE_HOTSPOT_MC = "temperature_hotspot_mc"
+    """Of the hottest place on the chip (AMD: junction)."""
     MEMORY_TEMPERATURE_MC = "memory_temperature_mc"
     TEMPERATURE_SLOWDOWN_MC = "temperature_slowdown_mc"
     TEMPERATURE_SHUTDOWN_MC = "temperature_shutdown_mc"

@@ -90,7 +90,16 @@ class XidEvent:
     kind: Literal["xid"] = "xid"
 
 
-Message = Opened | Failed | DeviceReport | XidEvent
+@dataclass(frozen=True, slots=True)
+class EventsWatched:
+    """Whether the library tells events; `message` says why not."""
+
+    up: bool
+    message: str = ""
+    kind: Literal["events"] = "events"
+
+
+Message = Opened | Failed | DeviceReport | XidEvent | EventsWatched
 """One line from the child to its parent."""
 
 

@@ -6,12 +6,12 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from kwhere.core.errors import SourceError
-from kwhere.devices.gpu_library import DeviceReport, Failed, Message, Opened, XidEvent
+from kwhere.devices.gpu_library import Message
 
 
 @cache
 def _adapter() -> TypeAdapter[Message]:
-    return TypeAdapter(Annotated[Opened | Failed | DeviceReport | XidEvent, Field(discriminator="kind")])
+    return TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
 def read_message(line: bytes) -> Message:

@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.devices.gpu import GpuDevice, GpuSnapshot, Vendor
+from kwhere.devices.gpu_activity import OutsideActivity
 from kwhere.devices.gpu_board import UNKNOWN, GpuBoard
 from kwhere.devices.gpu_fields import RateGroup
-from kwhere.devices.gpu_library import DeviceReport, Message, Opened, XidEvent
+from kwhere.devices.gpu_library import DeviceReport, EventsWatched, Message, Opened, XidEvent
 from kwhere.devices.gpu_messages import read_message
 from kwhere.devices.gpu_settings import GpuSettings
+from kwhere.devices.xid import XidLine
 from kwhere.transport.child_process import ChildProcess
 
 FIRST_BACKOFF_SECONDS = 1.0
@@ -19,6 +22,16 @@ MAX_BACKOFF_SECONDS = 300.0
 REVIVE_SECONDS = 300.0
 """A device that stays lost or hung is tried again with a fresh child after this long."""
 _ASLEEP_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PastXid:
+    """An XID that the kernel's log holds."""
+
+    line: XidLine
+    time_ns: int
+    """CLOCK_MONOTONIC."""
+    utc_ns: int
 
 
 class GpuWatch:
@@ -36,13 +49,27 @@ class GpuWatch:
         may_open: Callable[[], str] = lambda: "",
         known: Iterable[GpuDevice] = (),
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        outside: Callable[[], OutsideActivity | None] = lambda: None,
+        past_xids: Callable[[], Iterable[PastXid]] = tuple,
+        source: str = "nvml",
     ) -> None:
-        """`argv` starts the child; `may_open` gives one word why the GPUs may not be touched now, else nothing."""
+        """`argv` starts the child; `may_open` gives one word why the GPUs may not be touched now, else nothing.
+
+        `outside` tells activity that the library does not, without waiting; `past_xids` reads the kernel's log, for
+        the time in which no event was told.
+        """
         self.vendor = vendor
+        self.source = source
         self._argv = tuple(argv)
         self._settings = settings
         self._may_open = may_open
         self._clock_ns = clock_ns
+        self._outside = outside
+        self._past_xids = past_xids
+        self._told_ns = 0
+        """Monotonic time up to which every XID was counted."""
+        self._tells_events: bool | None = None
+        """None: the child has not said it yet."""
         self._board = GpuBoard(vendor, known)
         self._lock = Lock()
         self._snapshot: GpuSnapshot | None = None
@@ -72,7 +99,7 @@ class GpuWatch:
                 self._snapshot = self._board.snapshot()
             return self._snapshot
 
-    def poll(self, timeout_seconds: float = 30.0) -> GpuSnapshot:
+    def poll(self, timeout_seconds: float = 30.0, groups: Collection[RateGroup] = tuple(RateGroup)) -> GpuSnapshot:
         """Ask everything once and return it: for `--once`, `doctor` and tests, where no thread was started."""
         assert self._thread is None, "the watch's own thread asks"
         reason = "released" if self._released else self._may_open()
@@ -83,8 +110,9 @@ class GpuWatch:
             if self._session is None:
                 self._session = _Session(self._argv, self._settings, self._take, self._clock_ns)
                 self._session.open()
-            self._session.ask(tuple(RateGroup), timeout_seconds)
+            self._session.ask(groups, timeout_seconds)
             self._mark_hung(self._session)
+            self._look_outside()
         except (Unavailable, SourceError) as error:
             self._fail(_reason_of(error), str(error))
             self._end_session()
@@ -147,8 +175,12 @@ class GpuWatch:
             session.open()
             while not self._stop.is_set() and not self._released:
                 began_ns = self._clock_ns()
-                session.ask(session.due(), self._settings.interval_seconds)
+                groups = session.due()
+                session.ask(groups, self._settings.interval_seconds)
                 self._mark_hung(session)
+                self._look_outside()
+                if RateGroup.SLOW in groups and self._tells_events is False:
+                    self._look_back()
                 if session.is_tired():
                     return
                 left = self._settings.interval_seconds - (self._clock_ns() - began_ns) / NANOSECONDS_PER_SECOND
@@ -157,6 +189,11 @@ class GpuWatch:
             self._fail(_reason_of(error), str(error))
 
     def _take(self, message: Message) -> None:
+        self._take_in(message)
+        if isinstance(message, Opened):
+            self._look_back()
+
+    def _take_in(self, message: Message) -> None:
         with self._lock:
             self._snapshot = None
             if isinstance(message, Opened):
@@ -165,8 +202,27 @@ class GpuWatch:
                 self._board.report(message)
             elif isinstance(message, XidEvent):
                 self._board.event(message)
+            elif isinstance(message, EventsWatched):
+                self._tells_events = message.up
+                self._board.events(message)
             else:
                 raise Unavailable(message.reason, message.message)
+
+    def _look_back(self) -> None:
+        """Count XIDs of the time in which no event was told."""
+        now_ns = self._clock_ns()
+        missed = [past for past in self._past_xids() if self._told_ns < past.time_ns <= now_ns]
+        self._told_ns = now_ns
+        with self._lock:
+            for past in missed:
+                self._snapshot = None
+                self._board.past_event(past.line, past.utc_ns)
+
+    def _look_outside(self) -> None:
+        found = self._outside()
+        with self._lock:
+            if self._board.outside(found):
+                self._snapshot = None
 
     def _mark_hung(self, session: "_Session") -> None:
         with self._lock:
@@ -188,6 +244,9 @@ class GpuWatch:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+        if self._tells_events:
+            self._told_ns = self._clock_ns()
+        self._tells_events = None
 
 
 class _Session:
