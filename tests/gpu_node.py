@@ -100,6 +100,7 @@ class NamedGpus:
     processes: dict[str, tuple[GpuProcess, ...]] = field(default_factory=dict)
     vendor: Vendor = Vendor.NVIDIA
     interval_seconds: float = 1.0
+    source: str = "nvml"
 
     def snapshot(self) -> GpuSnapshot:
         states = (

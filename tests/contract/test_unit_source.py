@@ -25,7 +25,9 @@ class Host:
     leave: Callable[[], object]
     linger_seconds: float
     """How long a unit outlives its end."""
-    pid: int
+    open_copy: Callable[[], UnitSource]
+    """The same as a copied host, whose processes are the test's too."""
+    pid: int = 10
     """A process of the unit that works."""
 
     def step(self, source: UnitSource, seconds: float = 1) -> int:
@@ -44,7 +46,7 @@ def _cgroups(root: Path) -> Host:
         arrive=lambda: tree.put("/oar/bob_2", 0, procs="1\n"),
         leave=lambda: tree.remove("/oar/bob_2"),
         linger_seconds=0,
-        pid=10,
+        open_copy=lambda: tree.units(live=False),
     )
 
 
@@ -59,7 +61,7 @@ def _processes(root: Path) -> Host:
         arrive=lambda: tree.proc.process(11, "other", start=round(tree.proc.uptime_seconds * 100) + 1),
         leave=lambda: tree.proc.exit(11),
         linger_seconds=60,
-        pid=10,
+        open_copy=lambda: ProcessUnits(host, clock_of(host)),
     )
 
 
@@ -76,11 +78,14 @@ def source(host: Host) -> Iterator[UnitSource]:
     opened.close()
 
 
-def test_a_process_is_its_units(host: Host, source: UnitSource) -> None:
+def test_a_process_is_its_units(host: Host) -> None:
+    source = host.open_copy()
     (unit,) = source.step(host.step(source)).started
 
-    assert source.owner_of(host.pid) == unit.key
-    assert source.owner_of(999) is None
+    owners = source.owner_of(host.pid), source.owner_of(999)
+
+    assert owners == (unit.key, None)
+    source.close()
 
 
 def test_units_that_stand_start_once_and_are_read(host: Host, source: UnitSource) -> None:

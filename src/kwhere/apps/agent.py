@@ -33,8 +33,10 @@ from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.devices.gpu import GpuSource
 from kwhere.discovery.choose import open_unit_sources
-from kwhere.discovery.gpu_claims import NoHolders
+from kwhere.discovery.gpu_holders import NodeMapping, build_mapping
+from kwhere.discovery.unit_source import UnitSource
 from kwhere.energy.baseline import IdleBaseline
 from kwhere.energy.gpu_idle import gpu_idle_table_uw
 from kwhere.energy.limits import gpu_limit_uw
@@ -128,7 +130,8 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     start_gpus(watches, config.gpu.start_seconds)
     if state_dir is not None and watches:
         write_known(state_dir, known, [watch.snapshot() for watch in watches], clock.utc_ns())
-    gpus = GpuBook(watches, NoHolders()) if watches else None
+    mapping = gpu_mapping(config, host, watches, units, clock)
+    gpus = GpuBook(watches, mapping.holders) if mapping is not None else None
     journal = _open_journal(config, identity, bank, cpu, clock, state_dir) if state_dir is not None else None
     board, sink = TotalsBoard(), slot_sink(journal, meters)
     sampler = Sampler(
@@ -161,15 +164,36 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             config_sha256(config),
             frequency,
             watches,
+            mapping,
         ),
     )
     pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)
-    closers: list[Callable[[], None]] = [*(watch.close for watch in watches)]
+    closers: list[Callable[[], None]] = [] if mapping is None else [mapping.holders.close]
+    closers += [watch.close for watch in watches]
     closers += [frequency.close, bank.close, *(source.close for source in units), stat.close]
     if journal is not None:
         closers.append(journal.close)
     agent = Agent(sampler, SamplerThread(sampler, pace, clock), runner, tuple(closers))
     return BuiltAgent(agent, journal, host, clock, identity)
+
+
+def gpu_mapping(
+    config: AgentConfig, host: HostFS, gpus: Sequence[GpuSource], units: Sequence[UnitSource], clock: Clock
+) -> NodeMapping | None:
+    """Return what finds out who holds which GPU; None where there is none."""
+    if not gpus:
+        return None
+    node = identify(config.agent, host).node
+    return build_mapping(
+        host,
+        gpus,
+        units,
+        clock,
+        settings=config.gpu.mapping,
+        unit_settings=config.units,
+        node_names={node, node.partition(".")[0], *config.agent.node_names},
+        cgroups_version=config.cgroups.version,
+    )
 
 
 def check_settings(config: AgentConfig) -> tuple[SlotTiming, list[tuple[AnyPlugin, CollectorSettings]]]:

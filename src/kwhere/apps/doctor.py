@@ -13,15 +13,17 @@ from typing import Any
 import structlog
 
 from kwhere.agent.ledger_token import FILE_NAME as LEDGER_TOKEN
-from kwhere.apps.agent import BuiltAgent, build_agent, identify, meter_context, topology_of
+from kwhere.apps.agent import BuiltAgent, build_agent, gpu_mapping, identify, meter_context, topology_of
 from kwhere.apps.calibration import with_calibration
 from kwhere.apps.configuration import default_state_dir
+from kwhere.apps.gpus import open_gpus, start_gpus
 from kwhere.apps.own_server import ANSWER_SECONDS, server_of
 from kwhere.apps.settings import Settings
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.discovery.choose import open_unit_sources
+from kwhere.discovery.gpu_mapping import ClaimSourceState
 from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.emission_factors.zones import propose_country
 from kwhere.kernel.hostfs import HostFS
@@ -31,6 +33,7 @@ from kwhere.ledger.journal_store import JournalIdentity
 from kwhere.ledger.rows import Entry, Slot
 from kwhere.local import (
     doctor_energy,
+    doctor_gpu_claims,
     doctor_kernel,
     doctor_managers,
     doctor_process,
@@ -71,6 +74,7 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
         return checks + examine(doctor_kernel.CHECKS, place)
     here = here_of(settings, place, _state_dir(settings, state_dir))
     checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
+    checks += examine(doctor_gpu_claims.CHECKS, place)
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
     return checks + examine(doctor_state.CHECKS, here) + examine(doctor_roles.CHECKS, here)
 
@@ -128,6 +132,7 @@ def place_of(settings: Settings) -> Place:
         user=_user(),
         is_root=os.geteuid() == 0,
         container=None if fs.is_recorded else container_of(Path("/"), os.environ),
+        gpu_claims=cache(lambda: _gpu_claims(fs, settings)),
     )
 
 
@@ -241,6 +246,27 @@ def _units(fs: HostFS, settings: Settings) -> Sequence[TrackedUnit]:
         for source in sources:
             source.close()
     return found
+
+
+def _gpu_claims(fs: HostFS, settings: Settings) -> Sequence[ClaimSourceState]:
+    """Return how each source of who holds a GPU does, by one look of all; nothing where there is no GPU."""
+    watches = open_gpus(settings.gpu, fs)
+    clock = clock_of(fs)
+    sources = open_unit_sources(fs, settings.units, clock, cgroups_version=settings.cgroups.version)
+    try:
+        mapping = gpu_mapping(settings, fs, watches, sources, clock)
+        if mapping is None:
+            return ()
+        start_gpus(watches, settings.gpu.start_seconds)
+        for source in sources:
+            source.step(clock.boottime_ns())
+        mapping.holders.refresh()
+        return mapping.holders.states()
+    finally:
+        for watch in watches:
+            watch.close()
+        for source in sources:
+            source.close()
 
 
 def _finds_program(name: str) -> bool:

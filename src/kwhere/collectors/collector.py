@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from kwhere.core.clock import Clock
 from kwhere.core.metrics import MetricSpec, Sample
 from kwhere.devices.gpu import GpuSource
+from kwhere.discovery.gpu_holders import NodeMapping
 from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS
 from kwhere.ledger.journal_stats import JournalStats
@@ -40,6 +41,8 @@ class CollectorContext:
     """Reads CPU frequencies in a thread of its own, for all collectors that show them."""
     gpus: Sequence[GpuSource] = ()
     """GPUs of each vendor, read beside the steps; `snapshot()` may be called from any thread."""
+    gpu_mapping: NodeMapping | None = None
+    """Who holds which GPU, and how each source of that does."""
 
 
 class Collector(Protocol):

@@ -100,9 +100,12 @@ class GpuNames:
         return self._within(found, gpu_instance, compute_instance)
 
     def by_pci(self, text: str) -> Places:
-        """Return the device at a PCI address, however it is written."""
+        """Return the device at a PCI address, however it is written. AMD's first partition goes by its GPU's."""
         wanted = pci_address(text)
-        return tuple(Place(d.uuid) for d in self.devices if d.pci and pci_address(d.pci) == wanted)
+        found = [device for device in self.devices if device.pci and pci_address(device.pci) == wanted]
+        if any(device.vendor is Vendor.AMD and device.mig for device in found):
+            return self._within(found, 0) or tuple(Place(device.uuid) for device in found)
+        return tuple(Place(device.uuid) for device in found)
 
     def by_capability(self, minor: int) -> Places:
         """Return what `/dev/nvidia-caps/nvidia-capN` opens."""

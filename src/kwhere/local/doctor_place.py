@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kwhere.core.clock import Clock
+from kwhere.discovery.gpu_mapping import ClaimSourceState
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.kernel.cgroups import CgroupVersion
@@ -55,3 +56,5 @@ class Place:
     """The runtime that we run in."""
     answers: Callable[[], Mapping[str, MeterAnswer]] = dict
     """What each meter says now, by source; slow ones are waited for. Nothing where nobody was asked."""
+    gpu_claims: Callable[[], Sequence[ClaimSourceState]] = tuple
+    """How each source of who holds a GPU does; nothing where there is no GPU."""

@@ -59,6 +59,7 @@ IN_1 = [Place(UUIDS[1], mig_uuid(1, number)) for number in range(6)]
         pytest.param("card9-0", [], id="Intel-unknown-card"),
         pytest.param("amdgpu_xcp_7", [Place(AMD.uuid, mig_uuid(0, 1))], id="AMD-partition"),
         pytest.param("amdgpu_xcp.7", [Place(AMD.uuid, mig_uuid(0, 1))], id="AMD-partition-with-dot"),
+        pytest.param("0000:c5:00.0", [Place(AMD.uuid, mig_uuid(0, 0))], id="AMD-first-partition-by-the-GPU's-address"),
         pytest.param("amdgpu_xcp_3", [], id="AMD-unknown-partition"),
         pytest.param("GPU-1e3ef2c44ae280a2", [Place(AMD.uuid)], id="ROCm-unique-id"),
         *(pytest.param(word, [], id=f"no-device-{word}") for word in ("all", "void", "none", "0", "", "NoDevFiles")),
