@@ -184,10 +184,14 @@ def test_garbage_counters_add_nothing_and_are_counted(tmp_path: Path, before: in
 
 
 def test_a_machine_without_meters_is_modelled(tmp_path: Path) -> None:
-    """case_energy_r18: 8 threads of EPYC 7742 at 0.474 and 1.693 W, 32 busy CPU seconds; 64 GiB at 0.392 W."""
+    """case_energy_r18: 8 of the 128 threads of an EPYC 7742, 32 busy CPU seconds; 64 GiB at 0.392 W.
+
+    A chip: (84 - 256 GB x 0.15) / 2 = 22.8 W idle, (400 - 256 x 0.392) / 2 = 149.824 W full; a sixteenth: 1.425 W and
+    9.364 W, so 0.992375 W for each of 8 busy CPUs.
+    """
     figures = replay(tmp_path, replace(EPYC, hypervisor=True))
 
-    assert node(figures) == pytest.approx({"cpu": 8 * 0.474 * 10 + 1.219 * 32, "dram": 64 * 0.392 * 10})
+    assert node(figures) == pytest.approx({"cpu": 1.425 * 10 + 0.992375 * 32, "dram": 64 * 0.392 * 10})
     assert up(figures)["powercap"] == ("absent", 0.0)
     assert figures["kwhere_energy_method_info", "cpu", "modelled", "model"] == 1
     assert_balanced(figures)
@@ -214,14 +218,14 @@ def test_other_is_what_an_acpi_meter_has_beyond_the_components(tmp_path: Path) -
 
 
 def test_modelled_components_fit_into_the_platform(tmp_path: Path) -> None:
-    """The model says 76.9 J of CPU and 250.9 J of memory; an ACPI meter leaves 20 W for all of it."""
+    """The model says 46.0 J of CPU and 250.9 J of memory; an ACPI meter leaves 20 W for all of it."""
     low = {path: text.replace("150000000", "20000000") for path, text in ACPI.items()}
 
     figures = replay(tmp_path, EPYC, extra=low)
 
     assert sum(node(figures).values()) == pytest.approx(200.0)
     assert node(figures)["other"] == 0.0
-    assert node(figures)["cpu"] / node(figures)["dram"] == pytest.approx(76.928 / 250.88, rel=1e-6)
+    assert node(figures)["cpu"] / node(figures)["dram"] == pytest.approx(46.006 / 250.88, rel=1e-6)
     assert_balanced(figures)
 
 
@@ -253,8 +257,8 @@ def test_one_socket_that_is_busy_makes_the_other_no_busier(tmp_path: Path) -> No
         for key, value in figures.items()
         if key[0] == "kwhere_unit_energy_joules_total" and key[1:3] == ("slurm", "7") and key[4:] == ("cpu", "dynamic")
     ]
-    # socket 1: 1000 J less 4 threads x 0.645 W x 10 s of idle; socket 0: 20 J, below its idle power
-    assert dynamic == pytest.approx([1000.0 - 25.8])
+    # socket 1: 1000 J less 4 of 32 threads of 0.12 x 125 W idle, 10 s; socket 0: 20 J, just above its 18.75 J of idle
+    assert dynamic == pytest.approx([1000.0 - 18.75])
     assert_balanced(figures)
 
 
@@ -274,8 +278,8 @@ def test_a_vm_gets_the_energy_of_all_its_vcpus(tmp_path: Path) -> None:  # case_
         for key, value in figures.items()
         if key[0] == "kwhere_unit_energy_joules_total" and key[1] == "libvirt" and key[4:] == ("cpu", "dynamic")
     ]
-    # 4 x 7.5 + 2 of 32 busy seconds: all of the 900 J above 8 threads x 0.474 W x 10 s
-    assert dynamic == pytest.approx(900.0 - 37.92)
+    # 4 x 7.5 + 2 of 32 busy seconds: all of the 900 J above 8 of 128 threads of 22.8 W idle, 10 s
+    assert dynamic == pytest.approx(900.0 - 14.25)
     assert_balanced(figures)
 
 
