@@ -93,7 +93,7 @@ def _meters(totals: Totals, created_s: float) -> Iterator[Sample]:
     for (source, domain), energy_uj in totals.meters_uj.items():
         health = totals.sources.get(source)
         # a counter that stood still would read as 0 W: what is not read, or no longer believed, has no series
-        if health is not None and (not health.up or (domain == PLATFORM and health.reason)):
+        if health is not None and (not health.up or domain in health.silent):
             continue
         if domain == PLATFORM:
             yield Sample(PLATFORM_TOTAL, (source,), joules(energy_uj), created_s)

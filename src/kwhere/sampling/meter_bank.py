@@ -10,6 +10,8 @@ from kwhere.meters.gpu_energy import GPU_LIBRARIES
 from kwhere.meters.meter import PLATFORM, Domain, Meter, Reading
 
 HOLD_INTERVALS = 3
+PARTIAL = "partial"
+"""Why a source that is up has a reason: one of its domains, a socket or a device, is not read any more."""
 _FASTEST_REFRESH_NS = 1_000_000_000
 COMPONENT_OF = {
     DomainKind.CPU: Component.CPU,
@@ -37,6 +39,8 @@ class SourceHealth:
 
     up: bool
     reason: str = ""
+    silent: frozenset[Domain] = frozenset()
+    """Domains that it measured before and of which its newest answer says nothing, or nothing that is believed."""
 
 
 @dataclass(slots=True)
@@ -129,7 +133,7 @@ class MeterBank:
             if meter.source == source and meter not in kept:
                 meter.close()
         self._meters = tuple(meter for meter in self._meters if meter.source != source or meter in kept)
-        self.health[source] = SourceHealth(bool(kept), reason)
+        self.health[source] = SourceHealth(bool(kept), reason, frozenset({PLATFORM}))
 
     def rebase(self) -> None:
         """Let totals begin at 0 from here on."""
@@ -169,7 +173,6 @@ class MeterBank:
             return []
         self._answered.add(meter.source)
         muted = self._muted.get(meter.source, "")
-        self.health[meter.source] = SourceHealth(True, muted)
         by_domain: dict[Domain, list[tuple[str, ZoneReading]]] = {}
         methods: dict[Domain, Method] = {}
         for reading in readings:
@@ -177,6 +180,8 @@ class MeterBank:
                 continue
             by_domain.setdefault(reading.domain, []).append((reading.zone, zone_reading(reading)))
             methods[reading.domain] = reading.method or meter.method
+        silent = frozenset(domain for source, domain in self._tracks if source == meter.source) - by_domain.keys()
+        self.health[meter.source] = SourceHealth(True, muted or (PARTIAL if silent else ""), silent)
         # a model counts kernel counters, which stood still; a hypervisor counts on its own side, where nothing slept
         slept = suspended and meter.method not in (Method.MODELLED, Method.HYPERVISOR)
         return [

@@ -35,6 +35,7 @@ def build_totals(sampler: Sampler, counts: StepCounts) -> Totals:
                 dict(bank.gaps[source].by_cause) if source in bank.gaps else {},
                 bank.gaps[source].duration_ns if source in bank.gaps else 0,
                 bank.covers(source),
+                health.silent,
             )
             for source, health in bank.health.items()
         },

@@ -48,6 +48,8 @@ class SourceTotals:
     gap_ns: int = 0
     covers: frozenset[Component] = frozenset()
     """Which components lie inside its platform domain; empty for a source without one."""
+    silent: frozenset[Domain] = frozenset()
+    """What it measured before and says nothing of now."""
 
 
 @dataclass(frozen=True, slots=True)

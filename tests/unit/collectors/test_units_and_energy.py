@@ -199,6 +199,19 @@ def test_a_meter_that_cannot_be_read_has_no_series_and_no_zero(world: World) -> 
     assert found["kwhere_energy_source_up{source=powercap,reason=permission}"] == 0
 
 
+def test_a_domain_that_is_not_read_any_more_has_no_series_and_no_zero(world: World) -> None:
+    cpu = world.meters[0]
+    assert isinstance(cpu, HandMeter)
+    del cpu.counters[DRAM0]
+    world.step()
+
+    found = values(collect(energy.plugin, world.sampler.parts.board))
+
+    assert "kwhere_node_meter_joules_total{source=powercap,domain=dram,socket=0}" not in found
+    assert "kwhere_node_meter_joules_total{source=powercap,domain=cpu,socket=0}" in found
+    assert found["kwhere_energy_source_up{source=powercap,reason=partial}"] == 1
+
+
 def test_what_lies_inside_a_meter_of_the_whole_node_is_told(world: World) -> None:
     found = values(collect(energy.plugin, world.sampler.parts.board))
 

@@ -60,6 +60,26 @@ def test_a_failure_is_a_hole_that_the_counter_fills_again() -> None:
     assert totals(world).sources["powercap"].up
 
 
+def test_case_energy_r17_one_socket_that_is_not_read_any_more_shows_and_comes_back() -> None:
+    rapl = HandMeter(counters={CPU0: 0, CPU1: 0})
+    world = make_world(idle_watts={CPU0: 0, CPU1: 0}, sockets=(0, 0, 1, 1), meters=[rapl])
+    world.step()
+    missing = rapl.counters.pop(CPU1)
+    rapl.add(CPU0, 10 * WATT)
+    world.step()
+    source = totals(world).sources["powercap"]
+    assert (source.up, source.reason, source.silent) == (True, "partial", frozenset({CPU1}))
+
+    rapl.counters[CPU1] = missing
+    rapl.add(CPU1, 8 * WATT)
+    world.step()
+
+    source = totals(world).sources["powercap"]
+    assert (source.up, source.reason, source.silent, source.gaps) == (True, "", frozenset(), {})
+    assert totals(world).node_uj == {Component.CPU: 18 * WATT}
+    finish(world)
+
+
 def test_an_implausible_delta_is_a_counted_gap() -> None:
     rapl = HandMeter(counters={CPU0: 0, CPU1: 0}, p_max_watts=500)
     world = make_world(sockets=(0, 0, 1, 1), meters=[rapl])
