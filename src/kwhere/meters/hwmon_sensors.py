@@ -67,7 +67,7 @@ _RULES = (
     _rule(r"aem\d*", r".*", DomainKind.PLATFORM, alone=True),
     _rule(r"ibmpowernv", r"System", DomainKind.PLATFORM, alone=True),
     _rule(r"ibmpowernv", r"Chip (\d+)", DomainKind.CPU),
-    _rule(r"amd_energy", r"Esocket(\d+)", DomainKind.CPU),
+    _rule(r"amd_energy|zenergy", r"Esocket(\d+)", DomainKind.CPU),  # zenergy: amd_energy as it went on out of tree
     _rule(r"apm_xgene", r"CPU power|(?:SoC|IO)\b.*", DomainKind.CPU),
     _rule(r"smpro\w*", r"(?:CPU|SoC)\b.*", DomainKind.CPU),
     _rule(r"smpro\w*", r"(?:DIMM|DRAM|Memory)\b.*", DomainKind.DRAM),

@@ -107,10 +107,11 @@ def test_one_device_under_two_directories_is_one(tmp_path: Path) -> None:
     assert domains(tmp_path, hwmon_energy) == {"amd_energy.0/amd_energy/1": "cpu[0]"}
 
 
-def test_sockets_of_amd_energy_count_and_cores_do_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chip", ["amd_energy", "zenergy"])
+def test_sockets_of_amd_energy_count_and_cores_do_not(tmp_path: Path, chip: str) -> None:
     files: dict[str, int | str] = {"energy1_input": 7, "energy1_label": "Ecore000", "energy3_input": 30}
     files |= {"energy2_input": 20, "energy2_label": "Esocket0", "energy3_label": "Esocket1"}
-    write_chip(tmp_path, 0, "amd_energy", files)
+    write_chip(tmp_path, 0, chip, files)
 
     meter = hwmon_energy.build(context(tmp_path, sockets=("0", "1")))
 
