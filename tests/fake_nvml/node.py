@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +10,9 @@ from tests.fake_nvml.library import install_fake_nvml
 from tests.fake_nvml.scenario import FakeGpu, Scenario
 
 from kwhere.devices.gpu import DeviceState, GpuSnapshot, Vendor
+from kwhere.devices.gpu_activity import OutsideActivity
 from kwhere.devices.gpu_settings import GpuSettings
-from kwhere.devices.gpu_watch import GpuWatch
+from kwhere.devices.gpu_watch import GpuWatch, PastXid
 
 
 @dataclass
@@ -34,13 +35,20 @@ class GpuNode:
         """Return the fake devices, to change them before `write`."""
         return self.scenario.gpus
 
-    def new_watch(self, may_open: Callable[[], str] = lambda: "") -> GpuWatch:
+    def new_watch(
+        self,
+        may_open: Callable[[], str] = lambda: "",
+        past_xids: Callable[[], Iterable[PastXid]] = tuple,
+        outside: Callable[[], OutsideActivity | None] = lambda: None,
+    ) -> GpuWatch:
         """Return a watch of its own over these GPUs."""
         return GpuWatch(
             Vendor.NVIDIA,
             (sys.executable, "-m", "kwhere.devices.gpu_child", "nvidia", str(self.library)),
             GpuSettings(answer_seconds=self.answer_seconds, interval_seconds=0.1, medium_seconds=1, slow_seconds=1),
             may_open=may_open,
+            past_xids=past_xids,
+            outside=outside,
         )
 
     def write(self) -> None:

@@ -5,6 +5,8 @@
     {"get": "unit", "manager": "run", "unit": "…"}    → {"ok": true, "runs": […]}
     {"get": "meters"}                                 → {"ok": true, "sources": {name: {"up", "reason"}}, "methods"}
     {"get": "step"}                                   → {"ok": true, "done": …} once a step out of turn is done
+    {"get": "gpu"}                                    → {"ok": true, "released", "left_seconds", "vendors": […]}
+    {"do": "gpu_release"}, {"do": "gpu_acquire"}      → {"ok": true, "done": …, …}; root and the agent's user alone
 
 What cannot be answered is `{"ok": false, "error": "…"}`. The kernel says who asks (SO_PEERCRED, unix(7)): a caller sees
 own units only, and energy that moves once a second at most; root and the agent's own user see all, as it is.
@@ -24,6 +26,8 @@ from pathlib import Path
 
 import structlog
 
+from kwhere.agent.gpu_release import GpuRelease
+from kwhere.agent.local_gpu import gpu_view
 from kwhere.agent.local_view import Viewer, meters_view, top_view, units_of
 from kwhere.core.clock import Clock
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
@@ -62,10 +66,11 @@ class LocalSocket:
         totals: Callable[[], Totals | None],
         clock: Clock,
         step_now: Callable[[], bool] | None = None,
+        gpus: GpuRelease | None = None,
     ) -> None:
         """`step_now` does a step out of turn and returns whether it is done; it may take half a second."""
         self.path = path
-        self._answers = LocalAnswers(facts, totals, clock, step_now)
+        self._answers = LocalAnswers(facts, totals, clock, step_now, gpus)
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -143,8 +148,10 @@ class LocalAnswers:
         totals: Callable[[], Totals | None],
         clock: Clock,
         step_now: Callable[[], bool] | None = None,
+        gpus: GpuRelease | None = None,
     ) -> None:
         self._step_now = step_now
+        self._gpus = gpus
         self._facts = facts
         self._totals = totals
         self._clock = clock
@@ -173,9 +180,26 @@ class LocalAnswers:
                 return {"ok": True, "runs": units_of(totals, viewer, manager, unit) if totals else []}
             case {"get": "step"}:
                 return {"ok": True, "done": self._step_now is not None and self._step_now()}
+            case {"get": "gpu"} | {"do": "gpu_release" | "gpu_acquire"}:
+                return self._gpu(question.get("do", ""), viewer)
         return _refusal(
-            'expected {"get": "hello"}, "top", "meters", "step" or {"get": "unit", "manager": …, "unit": …}'
+            'expected {"get": "hello"}, "top", "meters", "step", "gpu", {"get": "unit", "manager": …, "unit": …}'
+            ' or {"do": "gpu_release"}, "gpu_acquire"'
         )
+
+    def _gpu(self, order: str, viewer: Viewer) -> dict[str, object]:
+        if self._gpus is None or not self._gpus.gpus:
+            return _refusal("no GPU is read here")
+        if not order:
+            return {"ok": True, **gpu_view(self._gpus)}
+        if not viewer.sees_all:
+            return _refusal("only root and the agent's own user may do this")
+        if order == "gpu_release":
+            done = self._gpus.release()
+        else:
+            self._gpus.acquire()
+            done = True
+        return {"ok": True, "done": done, **gpu_view(self._gpus)}
 
     def _hello(self, viewer: Viewer) -> dict[str, object]:
         return {

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from kwhere._version import __version__
 from kwhere.agent import neighbour
+from kwhere.agent.gpu_release import Releasable
 from kwhere.agent.pace import Pace
 from kwhere.agent.parented_journal import ParentedJournal
 from kwhere.agent.runtime import Agent
@@ -90,6 +91,8 @@ class BuiltAgent:
     host: HostFS
     clock: Clock
     identity: Identity
+    gpus: Sequence[Releasable] = ()
+    """Whose handles can be given back."""
 
     def once(self, interval_seconds: float) -> list[Sample]:
         """Return the samples of two steps: of a recorded host's two moments, else `interval_seconds` apart."""
@@ -174,7 +177,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
     if journal is not None:
         closers.append(journal.close)
     agent = Agent(sampler, SamplerThread(sampler, pace, clock), runner, tuple(closers))
-    return BuiltAgent(agent, journal, host, clock, identity)
+    return BuiltAgent(agent, journal, host, clock, identity, watches)
 
 
 def gpu_mapping(

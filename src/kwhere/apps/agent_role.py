@@ -12,6 +12,7 @@ from types import FrameType
 import structlog
 
 from kwhere._version import __version__
+from kwhere.agent.gpu_release import GpuRelease
 from kwhere.agent.health import Health
 from kwhere.agent.http_pages import HttpParts
 from kwhere.agent.http_server import HttpFace
@@ -101,11 +102,12 @@ class AgentRole:
             slot_seconds=settings.agent.slot_seconds,
         )
         totals, step_now = built.agent.totals, built.agent.thread.step_now
-        local = LocalSocket(self.state_dir / SOCKET_NAME, facts, totals, built.clock, step_now)
+        release = GpuRelease(built.gpus, file=settings.gpu.release_file, most_seconds=settings.gpu.release_seconds)
+        local = LocalSocket(self.state_dir / SOCKET_NAME, facts, totals, built.clock, step_now, release)
         guests = guest_faces(
             settings.agent.guests, built.identity.node, built.agent.sampler, built.host, self.state_dir
         )
-        built.agent.faces += [face, local, *build_push(settings, built), *guests]
+        built.agent.faces += [face, local, release, *build_push(settings, built), *guests]
         built.agent.start()
         return RunningAgent(settings, built, face)
 

@@ -2,14 +2,15 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.devices.gpu import GpuDevice, Vendor
 from kwhere.devices.gpu_settings import GpuSettings
-from kwhere.devices.gpu_watch import GpuWatch
-from kwhere.kernel import pci
+from kwhere.devices.gpu_watch import GpuWatch, PastXid
+from kwhere.devices.xid import parse_xid
+from kwhere.kernel import kmsg, pci
 from kwhere.kernel.hostfs import HostFS
 
 NVIDIA_DRIVER = "proc/driver/nvidia/version"
@@ -28,7 +29,14 @@ def open_gpus(settings: GpuSettings, host: HostFS, known: Sequence[GpuDevice] = 
     if Vendor.NVIDIA not in settings.off and (had or has_nvidia(settings, host)):
         argv = (sys.executable, "-m", "kwhere.devices.gpu_child", Vendor.NVIDIA.value, settings.nvml_library)
         watches.append(
-            GpuWatch(Vendor.NVIDIA, argv, settings, may_open=partial(reason_to_wait, host, pci.NVIDIA), known=had)
+            GpuWatch(
+                Vendor.NVIDIA,
+                argv,
+                settings,
+                may_open=partial(reason_to_wait, host, pci.NVIDIA),
+                known=had,
+                past_xids=past_xids,
+            )
         )
     return tuple(watches)
 
@@ -43,6 +51,16 @@ def reason_to_wait(host: HostFS, vendor: int) -> str:
     """Return `asleep` while a laptop's GPU sleeps: to open the library would wake it, and cost more than it tells."""
     sleepers = (gpu for gpu in pci.find_pci_gpus(host, vendor) if gpu.sleeps and gpu.driver != PASSED_ON)
     return "asleep" if any(pci.is_asleep(host, gpu) for gpu in sleepers) else ""
+
+
+def past_xids(device: str = kmsg.DEVICE) -> Iterator[PastXid]:
+    """Yield the XIDs that the kernel's log still holds; nothing where it may not be read (CAP_SYSLOG)."""
+    boot_utc_ns = time.time_ns() - time.monotonic_ns()
+    for message in kmsg.read_kernel_log(device):
+        found = parse_xid(message.text)
+        if found is not None:
+            time_ns = message.time_us * 1000
+            yield PastXid(found, time_ns, boot_utc_ns + time_ns)
 
 
 def start_gpus(

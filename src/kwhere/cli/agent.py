@@ -27,7 +27,21 @@ FLAGS = (
 LISTS = ("web.listen_addresses", "units.libvirt_xml_dirs")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+class AgentCommand(click.Command):
+    """The command, with `gpu` as a group behind it: a group of its own could not take the collectors' flags."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of `agent gpu …` where that is asked for."""
+        if args[:1] == ["gpu"]:
+            from kwhere.cli.agent_gpu import agent_gpu
+
+            return agent_gpu.make_context(f"{info_name} gpu", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=AgentCommand, context_settings={"ignore_unknown_options": True})
 @config_option
 @with_flags(FLAGS)
 @click.option(
@@ -54,6 +68,9 @@ def agent(
     Collectors are left out or taken in with --no-collector.NAME and --collector.NAME, and set up with
     --NAME.SETTING VALUE; `kwhere config show` lists them. SIGHUP reads the configuration again; a wrong one is told
     and leaves the old one in force.
+
+    `kwhere agent gpu release` makes the agent that runs here give its GPU handles back, `acquire` lets it take them
+    again, `status` says how it stands: see `kwhere agent gpu --help`.
     """
     given = overrides(FLAGS, values)
     for key in LISTS:

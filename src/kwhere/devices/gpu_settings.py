@@ -1,5 +1,7 @@
 """Settings of GPUs (`gpu.…`)."""
 
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from kwhere.devices.gpu import Vendor
@@ -32,6 +34,17 @@ class GpuSettings(BaseModel):
     )
     start_seconds: float = Field(
         default=10.0, ge=0, le=600, description="Seconds that the agent waits at its start for GPUs to answer."
+    )
+    release_seconds: float = Field(
+        default=600.0,
+        gt=0,
+        le=86_400,
+        description="Seconds after which GPUs that were released on request are taken again by themselves.",
+    )
+    release_file: Path | None = Field(
+        default=None,
+        description="File that asks the agent to give GPUs back for as long as it is there: empty, or with node labels"
+        " of which one under nvidia.com/gpu.deploy is paused-for-….",
     )
     open_seconds: float = Field(
         default=60.0, gt=0, le=600, description="Seconds that opening a vendor's library may take; many GPUs take long."

@@ -1,12 +1,14 @@
 """Which vendors' libraries are opened on a node, and when they are left alone."""
 
+import time
 from pathlib import Path
 
 import pytest
 
-from kwhere.apps.gpus import has_nvidia, open_gpus, reason_to_wait, start_gpus
+from kwhere.apps.gpus import has_nvidia, open_gpus, past_xids, reason_to_wait, start_gpus
 from kwhere.devices.gpu import Vendor
 from kwhere.devices.gpu_settings import GpuSettings
+from kwhere.devices.xid import XidLine
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.pci import NVIDIA
 
@@ -76,3 +78,13 @@ def test_a_library_that_fails_ends_the_wait(tmp_path: Path) -> None:
     found = watch.snapshot()
     watch.close()
     assert (found.library.up, found.library.reason) == (False, "absent")
+
+
+def test_xids_of_the_kernels_log_have_their_time(tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"  # a file is one read: the first record alone is seen
+    log.write_bytes(b"4,812,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n")
+
+    (found,) = past_xids(str(log))
+
+    assert (found.line, found.time_ns) == (XidLine("0000:3b:00.0", 79), 5_140_900_000)
+    assert abs(found.utc_ns - (time.time_ns() - time.monotonic_ns() + 5_140_900_000)) < 60_000_000_000

@@ -2,16 +2,21 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.fake_nvml.gpus import A100, gpu
 from tests.fake_nvml.node import GpuNode, wait_until
-from tests.fake_nvml.scenario import Scenario, handles_held
+from tests.fake_nvml.scenario import NOT_SUPPORTED, Scenario, handles_held
+from tests.sampling_world import START_UTC_NS
 
-from kwhere.devices.gpu import DeviceState, GpuDevice, Vendor
+from kwhere.devices.gpu import DeviceState, EventWatch, GpuDevice, Vendor
 from kwhere.devices.gpu_fields import GpuField
+from kwhere.devices.gpu_watch import PastXid
+from kwhere.devices.xid import XidLine
 
 pytestmark = pytest.mark.service("cc")
 
@@ -97,3 +102,80 @@ def test_a_gpu_that_is_missing_after_a_reboot_is_absent(tmp_path: Path) -> None:
         (made.gpus[0].uuid, True, ""),
         ("GPU-gone", False, "absent"),
     ]
+
+
+@dataclass
+class KernelLog:
+    """XIDs that the kernel's log holds."""
+
+    lines: list[PastXid] = field(default_factory=list)
+
+    def add(self, xid: int, bus: str = "07") -> None:
+        now_ns = time.monotonic_ns()
+        self.lines.append(PastXid(XidLine(f"0000:{bus}:00.0", xid), now_ns, START_UTC_NS + now_ns))
+
+
+@pytest.fixture
+def log() -> KernelLog:
+    return KernelLog()
+
+
+@pytest.fixture
+def logged(tmp_path: Path, log: KernelLog) -> Iterator[GpuNode]:
+    """A node whose kernel's log has XIDs of before."""
+    log.add(79)
+    log.add(31, bus="17")
+    log.add(13, bus="c1")  # of a GPU that is another's
+    made = GpuNode(tmp_path, Scenario([gpu(A100, 0), gpu(A100, 1)]))
+    made.watch = made.new_watch(past_xids=lambda: tuple(log.lines))
+    yield made
+    made.close()
+
+
+def xids(node: GpuNode, index: int = 0) -> dict[int, int]:
+    return {one.xid: one.count for one in states(node)[index].xids}
+
+
+def tells_events(node: GpuNode) -> bool:
+    events = node.watch.snapshot().events
+    return events is not None and events.up
+
+
+def test_xids_of_before_the_start_are_counted(logged: GpuNode, log: KernelLog) -> None:  # case_gpu_77
+    logged.poll()
+
+    assert (xids(logged, 0), xids(logged, 1)) == ({79: 1}, {31: 1})
+    assert states(logged)[0].xids[0].last_utc_ns == log.lines[0].utc_ns
+
+
+def test_an_event_that_was_told_is_not_counted_again(logged: GpuNode, log: KernelLog) -> None:
+    logged.watch.start()
+    wait_until(lambda: tells_events(logged))
+    logged.scenario.xid(0, 31)
+    logged.write()
+    wait_until(lambda: xids(logged) == {79: 1, 31: 1})
+    log.add(31)  # the log has it too
+    logged.watch.release()
+    log.add(94)  # while nobody told events
+    logged.scenario.system["events_before"] = 1  # a driver tells an event once
+    logged.write()
+
+    logged.watch.acquire()
+
+    wait_until(lambda: states(logged)[0].up and 94 in xids(logged))
+    assert xids(logged) == {79: 1, 31: 1, 94: 1}
+
+
+def test_without_events_the_log_is_read_again_and_again(logged: GpuNode, log: KernelLog) -> None:
+    for device in logged.gpus:
+        device.facts.pop("EventTypes")
+        device.fail("DeviceRegisterEvents", NOT_SUPPORTED)
+    logged.write()
+    logged.watch.start()
+    wait_until(lambda: logged.watch.snapshot().events is not None)
+    log.add(48)
+
+    wait_until(lambda: xids(logged) == {79: 1, 48: 1})
+
+    events = logged.watch.snapshot().events
+    assert events == EventWatch(False, "NVML: no device tells events")
