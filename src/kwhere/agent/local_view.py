@@ -70,7 +70,14 @@ def unit_view(unit: UnitTotals) -> dict[str, object]:
         "io_write_bytes": detail.io_write_bytes if detail else None,
         "processes": detail.processes if detail else None,
         "threads": detail.threads if detail else None,
+        "gpu_busy_ns": _gpu_busy_ns(unit),
     }
+
+
+def _gpu_busy_ns(unit: UnitTotals) -> int | None:
+    """Return GPU time used since the process began: a whole device for a second is one second; None is not known."""
+    known = [gpu.busy_ns for gpu in unit.gpus if gpu.busy_ns is not None]
+    return sum(known) if known else None
 
 
 def _methods(totals: Totals) -> dict[str, dict[str, str]]:

@@ -16,6 +16,7 @@ MEDIA_TYPE = "text/csv"
 
 Cell = str | int | float | datetime | None
 
+_GPU_HEADER = ["gpu_allocated_seconds", "gpu_utilization_ratio", "gpu_held_idle_seconds", "gpu_held_idle_joules"]
 _ENERGY_HEADER = [f"energy_{component}_{part}_joules" for component in Component for part in Part]
 
 UNIT_HEADER = [
@@ -23,12 +24,13 @@ UNIT_HEADER = [
     *("submitted_at", "started_at", "ended_at", "allocated_cpus", "allocated_memory_bytes", "allocated_gpus"),
     *("power_watts", "cpu_user_seconds", "cpu_system_seconds", "cpu_efficiency_ratio", "memory_peak_bytes"),
     *("gpu_busy_seconds", "energy_joules_total", *_ENERGY_HEADER, "emissions_grams", "method", "quality"),
-    "emissions_marginal_grams",
+    *("emissions_marginal_grams", *_GPU_HEADER, "gpu_memory_peak_bytes"),
 ]
 
 USAGE_HEADER = [
     *("key", "cluster", "kind", "units", "energy_joules_total", *_ENERGY_HEADER),
     *("cpu_seconds", "cpu_allocated_seconds", "gpu_busy_seconds", "emissions_grams", "emissions_marginal_grams"),
+    *_GPU_HEADER,
 ]
 
 
@@ -104,6 +106,7 @@ def unit_row(unit: Unit) -> list[Cell]:
         *(unit.memory_peak_bytes, unit.gpu_busy_seconds, unit.energy_joules_total),
         *_energy_cells(unit.energy_joules),
         *(unit.emissions_grams, unit.method, " ".join(unit.quality), unit.emissions_marginal_grams),
+        *(*_gpu_cells(unit), unit.gpu_memory_peak_bytes),
     ]
 
 
@@ -118,6 +121,14 @@ def usage_row(row: UsageRowView) -> list[Cell]:
             row.emissions_grams,
             row.emissions_marginal_grams,
         ),
+        *_gpu_cells(row),
+    ]
+
+
+def _gpu_cells(item: Unit | UsageRowView) -> list[Cell]:
+    return [
+        *(item.gpu_allocated_seconds, item.gpu_utilization_ratio),
+        *(item.gpu_held_idle_seconds, item.gpu_held_idle_joules),
     ]
 
 

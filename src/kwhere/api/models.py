@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from kwhere.api.gpu_models import UnitGpuView
+
 T = TypeVar("T")
 
 
@@ -136,6 +138,15 @@ class Unit:
     """By currency; `cost` is null where there are several."""
     water_litres: float | None = None
     embodied_grams: EmbodiedView | None = None
+    gpu_allocated_seconds: float | None = None
+    gpu_utilization_ratio: float | None = None
+    """GPU seconds busy of those allocated, over the time of which it is known."""
+    gpu_held_idle_seconds: float | None = None
+    """GPU seconds held while nothing of the unit ran there."""
+    gpu_held_idle_joules: float | None = None
+    gpu_memory_peak_bytes: int | None = None
+    """Most at one moment over all its GPUs of a node."""
+    gpus: list[UnitGpuView] = field(default_factory=list)
 
 
 SpanView = dict[str, datetime]
@@ -214,6 +225,10 @@ class UsageRowView:
     cost_currency: str | None = None
     costs: list[CostView] = field(default_factory=list)
     water_litres: float | None = None
+    gpu_allocated_seconds: float | None = None
+    gpu_utilization_ratio: float | None = None
+    gpu_held_idle_seconds: float | None = None
+    gpu_held_idle_joules: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

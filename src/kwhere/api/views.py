@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from kwhere.api.gpu_models import unit_gpu_view
 from kwhere.api.models import (
     AccountView,
     AgreementView,
@@ -149,6 +150,12 @@ def unit_view(record: UnitRecord) -> Unit:
         costs=costs_view(record.figures),
         water_litres=None if water is None else water.amount,
         embodied_grams=embodied_view(record.embodied),
+        gpu_allocated_seconds=maybe_seconds(record.gpu.allocated_ns),
+        gpu_utilization_ratio=record.gpu.utilisation_ratio,
+        gpu_held_idle_seconds=maybe_seconds(record.gpu.held_idle_ns),
+        gpu_held_idle_joules=maybe_joules(record.gpu.held_idle_uj),
+        gpu_memory_peak_bytes=record.gpu.memory_peak_bytes,
+        gpus=[unit_gpu_view(gpu) for gpu in record.gpus],
     )
 
 
@@ -221,6 +228,10 @@ def usage_row_view(row: UsageRow) -> UsageRowView:
         cost_currency=None if cost is None else cost.measure,
         costs=costs_view(row.figures),
         water_litres=None if water is None else water.amount,
+        gpu_allocated_seconds=maybe_seconds(row.gpu.allocated_ns),
+        gpu_utilization_ratio=row.gpu.utilisation_ratio,
+        gpu_held_idle_seconds=maybe_seconds(row.gpu.held_idle_ns),
+        gpu_held_idle_joules=maybe_joules(row.gpu.held_idle_uj),
     )
 
 

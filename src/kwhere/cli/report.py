@@ -12,14 +12,17 @@ import click
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, output_width, render
 from kwhere.cli.units import currency_of, money
-from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, choose_scale, share
+from kwhere.reports.figures import CPU_TIME, ENERGY, GPU_TIME, MASS, NO_DATA, choose_scale, share
 
 KINDS = ("user", "project", "manager", "cluster", "node", "day")
 CSV_FIELDS = (
     *("key", "cluster", "kind", "units", "energy_joules_total", "cpu_seconds", "cpu_allocated_seconds"),
     *("gpu_busy_seconds", "emissions_grams"),
 )
-OPTIONAL_FIELDS = ("emissions_marginal_grams", "cost", "cost_currency", "water_litres")
+OPTIONAL_FIELDS = (
+    *("emissions_marginal_grams", "cost", "cost_currency", "water_litres"),
+    *("gpu_allocated_seconds", "gpu_utilization_ratio", "gpu_held_idle_seconds", "gpu_held_idle_joules"),
+)
 """Columns behind the others, where any row has a figure."""
 
 
@@ -75,6 +78,8 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
     energy = choose_scale([item["energy_joules_total"] for item in items], ENERGY)
     mass = choose_scale([item["emissions_grams"] for item in items], MASS)
     cpu = choose_scale([item["cpu_seconds"] for item in items], CPU_TIME)
+    gpu = choose_scale([item.get("gpu_allocated_seconds") for item in items], GPU_TIME)
+    has_gpus = any(item.get("gpu_allocated_seconds") for item in items)
     currency = currency_of(items)
     all_of_it = sum(item["energy_joules_total"] or 0.0 for item in items)
     columns = [
@@ -86,6 +91,7 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
         Column("SHARE", is_number=True),
         Column(f"{mass.unit} CO2e", is_number=True),
         Column(cpu.unit, is_number=True),
+        *([Column(gpu.unit, is_number=True), Column(f"idle {gpu.unit}", is_number=True)] if has_gpus else []),
         *([Column(currency, is_number=True)] if currency else []),
     ]
     rows = [
@@ -98,6 +104,11 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
             share(item["energy_joules_total"] / all_of_it if all_of_it and item["energy_joules_total"] else None),
             mass.text(item["emissions_grams"]),
             cpu.text(item["cpu_seconds"]),
+            *(
+                (gpu.text(item.get("gpu_allocated_seconds")), gpu.text(item.get("gpu_held_idle_seconds")))
+                if has_gpus
+                else ()
+            ),
             *([money(item.get("cost"))] if currency else []),
         )
         for item in items

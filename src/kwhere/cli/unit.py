@@ -10,6 +10,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, bar, render
+from kwhere.cli.unit_gpus import gpu_header, gpu_lines
 from kwhere.cli.units import cpu_seconds, money, write
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component
@@ -76,6 +77,7 @@ def report(item: Json) -> list[str]:
         *_header(item),
         "-" * WIDTH,
         *_meters(item),
+        *gpu_lines(item, WIDTH),
         "-" * WIDTH,
         *_energy(item),
         *_notes(item),
@@ -110,6 +112,7 @@ def _header(item: Json) -> Iterator[str]:
         "Nodes": ", ".join(item["nodes"]) or NO_DATA,
         "CPUs": NO_DATA if allocation.get("cpus") is None else f"{allocation['cpus']:g}",
         "Memory": quantity(allocation.get("memory_bytes"), BYTES),
+        **({"GPUs": gpus} if (gpus := gpu_header(item)) else {}),
         "Started": started.astimezone().isoformat(" ", "seconds") if started else NO_DATA,
         "Run time": duration(length) + (" (in progress)" if ended is None else ""),
         "Cluster": item["cluster"],

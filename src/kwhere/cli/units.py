@@ -32,6 +32,11 @@ CSV_FIELDS: dict[str, Callable[[Json], Any]] = {
     "cpu_seconds": lambda u: cpu_seconds(u),
     "emissions_grams": lambda u: u["emissions_grams"],
     "method": lambda u: u["method"],
+    "gpus_allocated": lambda u: gpus_allocated(u),
+    "gpu_busy_seconds": lambda u: u.get("gpu_busy_seconds"),
+    "gpu_utilization_ratio": lambda u: u.get("gpu_utilization_ratio"),
+    "gpu_held_idle_seconds": lambda u: u.get("gpu_held_idle_seconds"),
+    "gpu_held_idle_joules": lambda u: u.get("gpu_held_idle_joules"),
 }
 
 FORMAT_FIELDS: dict[str, Callable[[Json], Any]] = {
@@ -53,6 +58,16 @@ def cpu_seconds(item: Json) -> float | None:
     parts = item.get("cpu_seconds") or {}
     known = [value for value in (parts.get("user"), parts.get("system")) if value is not None]
     return sum(known) if known else None
+
+
+def gpus_allocated(item: Json) -> float | None:
+    """Return how many GPUs and instances a unit was given, shares as fractions; None for none."""
+    return sum((item.get("allocation") or {}).get("gpus", {}).values()) or None
+
+
+def count(value: float | None) -> str:
+    """Return a number of GPUs: whole where it is, else two digits."""
+    return NO_DATA if value is None else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
 @click.command()
@@ -161,6 +176,11 @@ def money(amount: float | None) -> str:
     return NO_DATA if amount is None else f"{amount:.2f}" if abs(amount) >= 1 else significant(amount)
 
 
+def percent(ratio: float | None) -> str:
+    """Return a ratio for a column of percent."""
+    return NO_DATA if ratio is None else f"{100 * ratio:.0f}"
+
+
 def name_beside(item: Json) -> str:
     """Return the unit's name where its id does not say it already."""
     name = item["name"] or ""
@@ -173,6 +193,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
     mass = choose_scale([i["emissions_grams"] for i in items], MASS)
     cpu = choose_scale([cpu_seconds(i) for i in items], CPU_TIME)
     currency = currency_of(items)
+    has_gpus = any(gpus_allocated(i) is not None for i in items)
     columns = [
         Column("MANAGER", shrinks=True),
         Column("UNIT", shrinks=True, min_width=10),
@@ -182,6 +203,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
         Column(energy.unit, is_number=True),
         Column(f"{mass.unit} CO2e", is_number=True),
         Column(cpu.unit, is_number=True),
+        *([Column("GPUS", is_number=True), Column("GPU %", is_number=True)] if has_gpus else []),
         *([Column(currency, is_number=True)] if currency else []),
         Column("NAME", shrinks=True),
     ]
@@ -195,6 +217,7 @@ def _table(items: Sequence[Json], width: int) -> list[str]:
             energy.text(item["energy_joules_total"]),
             mass.text(item["emissions_grams"]),
             cpu.text(cpu_seconds(item)),
+            *((count(gpus_allocated(item)), percent(item.get("gpu_utilization_ratio"))) if has_gpus else ()),
             *([money(item.get("cost"))] if currency else []),
             name_beside(item),
         )

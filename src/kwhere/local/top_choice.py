@@ -23,6 +23,7 @@ class SortKey(Enum):
     POWER = "p"
     ENERGY = "e"
     CPUS = "c"
+    GPUS = "g"
     MEMORY = "m"
     NAME = "n"
 
@@ -89,6 +90,7 @@ def sort_value(row: TopRow, choice: Choice) -> float | None:
         SortKey.POWER: row.power_watts,
         SortKey.ENERGY: energy,
         SortKey.CPUS: row.cpus,
+        SortKey.GPUS: row.gpus,
         SortKey.MEMORY: row.memory_bytes,
     }
     return values.get(choice.sort)

@@ -27,6 +27,8 @@ class TopRow:
     cpus: float | None = None
     memory_bytes: int | None = None
     processes: int | None = None
+    gpus: float | None = None
+    """Busy GPUs: 1.5 is one and a half devices' time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class _Changes:
             cpus=self._cpus(unit),
             memory_bytes=unit.memory_bytes,
             processes=unit.processes,
+            gpus=self._gpus(unit),
         )
 
     def _cpus(self, unit: UnitNow) -> float | None:
@@ -124,6 +127,15 @@ class _Changes:
             then = units.get((unit.manager, unit.run))
             if then is not None and then.cpu_ns is not None and unit.cpu_ns is not None:
                 return max(0, unit.cpu_ns - then.cpu_ns) / (now_ns - then_ns)
+        return None
+
+    def _gpus(self, unit: UnitNow) -> float | None:
+        """Return GPUs in use since the unit was first seen with one, a window ago at most."""
+        now_ns = self._recent[-1][0]
+        for then_ns, units in self._recent[:-1]:
+            then = units.get((unit.manager, unit.run))
+            if then is not None and then.gpu_busy_ns is not None and unit.gpu_busy_ns is not None:
+                return max(0, unit.gpu_busy_ns - then.gpu_busy_ns) / (now_ns - then_ns)
         return None
 
 

@@ -26,6 +26,8 @@ class UnitNow:
     cpu_ns: int | None = None
     memory_bytes: int | None = None
     processes: int | None = None
+    gpu_busy_ns: int | None = None
+    """GPU time; None without a GPU or where nothing is known of its use."""
 
     @property
     def label(self) -> str:
@@ -77,6 +79,7 @@ def _unit(item: Mapping[str, Any]) -> UnitNow:
         cpu_ns=item["cpu_ns"],
         memory_bytes=item["memory_bytes"],
         processes=item["processes"],
+        gpu_busy_ns=item.get("gpu_busy_ns"),
     )
 
 

@@ -121,10 +121,13 @@ def _columns(rows: Sequence[TopRow], choice: Choice) -> list[Column]:
     power = choose_scale([row.power_watts for row in rows], POWER)
     energy = choose_scale([energy_of(row) for row in rows], ENERGY)
     memory = choose_scale([row.memory_bytes for row in rows], BYTES)
+    has_gpus = any(row.gpus is not None for row in rows)
+    gpus = [Column("GPUs", lambda row: NO_DATA if row.gpus is None else f"{row.gpus:.2f}", 2, SortKey.GPUS)]
     return [
         Column(power.unit, lambda row: _figure(row.power_watts, power), 0, SortKey.POWER),
         Column(energy.unit, lambda row: _figure(energy_of(row), energy), 2, SortKey.ENERGY),
         Column("CPUs", lambda row: NO_DATA if row.cpus is None else f"{row.cpus:.2f}", 1, SortKey.CPUS),
+        *(gpus if has_gpus else ()),
         Column(memory.unit, lambda row: _figure(row.memory_bytes, memory), 3, SortKey.MEMORY),
         Column("PROCS", lambda row: NO_DATA if row.processes is None else str(row.processes), 6),
         Column("MANAGER", lambda row: row.manager, 5, is_number=False),

@@ -13,7 +13,7 @@ from kwhere.reports.figures import NO_DATA, POWER, duration, quantity, significa
 
 KEYS = ("q quit", "? help", "p power", "e energy", "c CPUs", "m memory", "n name", "r reverse", "/ filter")
 HELP = (
-    "p e c m n   sort by power, energy, CPUs, memory, name",
+    "p e c g m n sort by power, energy, CPUs, GPUs, memory, name",
     "r           reverse the order",
     "/           filter by manager, user or name; Enter keeps it, Esc drops it",
     "t           energy since this view began, or since the unit or its agent began",

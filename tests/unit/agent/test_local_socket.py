@@ -138,6 +138,7 @@ def test_unit_is_told_whole() -> None:
         "io_write_bytes": None,
         "processes": None,
         "threads": None,
+        "gpu_busy_ns": None,
     }
 
 

@@ -1,5 +1,7 @@
 """Watts from running totals: a window of seconds, and since the view began."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -185,3 +187,49 @@ def test_the_agents_answer_is_read() -> None:
 def test_an_answer_of_another_form_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises(SourceError, match="another form"):
         parse_sample(broken)
+
+
+def gpu_unit(busy_seconds: float | None) -> UnitNow:
+    busy_ns = None if busy_seconds is None else int(busy_seconds * SECOND_NS)
+    return replace(unit("train", 1), gpu_busy_ns=busy_ns)
+
+
+@pytest.mark.parametrize(("then", "now", "gpus"), [(10.0, 13.0, 1.5), (None, 13.0, None), (10.0, 10.0, 0.0), (5, 4, 0)])
+def test_busy_gpus_are_gpu_time_per_time(then: float | None, now: float, gpus: float | None) -> None:
+    history = History()
+    history.add(sample(1, gpu_unit(then)))
+    history.add(sample(3, gpu_unit(now)))
+
+    view = history.view()
+
+    assert view is not None
+    assert view.rows[0].gpus == gpus
+
+
+def test_an_older_agent_tells_no_gpu() -> None:
+    item: dict[str, object] = {
+        "manager": "slurm",
+        "unit": "1",
+        "run": "1@1",
+        "name": None,
+        "user": None,
+        "live": True,
+        "energy_uj": {},
+        "cpu_ns": None,
+        "memory_bytes": None,
+        "processes": None,
+    }
+
+    found = parse_sample(
+        {
+            "utc_ns": 1,
+            "units": [item],
+            "node": None,
+            "system": None,
+            "unallocated": None,
+            "methods": {},
+            "sees_all": True,
+        }
+    )
+
+    assert found.units[0].gpu_busy_ns is None

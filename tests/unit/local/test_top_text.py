@@ -142,3 +142,17 @@ def test_any_figures_fit(watts: float, joules: float, memory: int, width: int) -
     view = TopView((TopRow("slurm", "eve", "x", watts, joules, joules, watts, memory, 9),), REST, watts, seconds=1.0)
 
     assert all(cell_len(line.plain) <= width for line in render(view, Choice(), HEAD, width))
+
+
+def test_a_column_of_gpus_where_any_unit_has_one() -> None:
+    rows = (TopRow("slurm", "eve", "train", 900.0, gpus=1.53), TopRow("slurm", "bob", "cpu", 100.0))
+    view = TopView(rows=rows, node_watts=1000.0)
+
+    lines = [line.plain for line in render(view, Choice(sort=SortKey.GPUS), TopHead("n1", "12:00:00", "agent"), 100)]
+    without = [line.plain for line in render(replace(view, rows=rows[1:]), Choice(), TopHead("n1", "12", "agent"), 100)]
+
+    assert "GPUs" in lines[2]
+    assert "1.53" in lines[3]
+    assert "train" in lines[3]
+    assert "–" in lines[4]
+    assert not any("GPUs" in line for line in without)
