@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kwhere.dcgm.entities import Entity
 from kwhere.dcgm.watching import Watcher
-from kwhere.devices.gpu_fields import GpuField
+from kwhere.devices.gpu_fields import Absence, GpuField
 
 PASS, WARN, FAIL = 0, 10, 20
 REPLAYS_PER_MINUTE = 8
@@ -43,7 +43,9 @@ def judge(entity: Entity, watcher: Watcher) -> Iterator[Health]:
     if reasons is not None:
         hot = bool(reasons & _THERMAL)
         yield Health("THERMAL", WARN, "DCGM_FR_CLOCK_THROTTLE_THERMAL") if hot else Health("THERMAL")
-    yield _power(entity, reasons)
+    power = _power(entity, reasons)
+    if power is not None:
+        yield power
     yield Health("DRIVER")
 
 
@@ -76,9 +78,11 @@ def _memory(entity: Entity) -> Health | None:
     return Health("MEM")
 
 
-def _power(entity: Entity, reasons: int | None) -> Health:
+def _power(entity: Entity, reasons: int | None) -> Health | None:
+    """Return how power does; None where the GPU, as a guest's, does not tell it at all."""
     if entity.whole.integer(GpuField.POWER_UW) is None:
-        return Health("POWER", WARN, "DCGM_FR_POWER_UNREADABLE")
+        failed = entity.whole.missing.get(GpuField.POWER_UW) is Absence.ERROR
+        return Health("POWER", WARN, "DCGM_FR_POWER_UNREADABLE") if failed else None
     if reasons is not None and reasons & _POWER_BRAKE:
         return Health("POWER", WARN, "DCGM_FR_CLOCK_THROTTLE_POWER")
     return Health("POWER")
