@@ -22,7 +22,7 @@ from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.apps.calibration import with_calibration
-from kwhere.apps.gpus import open_gpus, start_gpus
+from kwhere.apps.gpus import PASSED_ON, open_gpus, start_gpus
 from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.apps.known_gpus import read_known, write_known
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
@@ -46,6 +46,7 @@ from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS, raise_descriptor_limit
 from kwhere.kernel.identity import boot_id, machine_id, product_uuid, read_cpu_model
 from kwhere.kernel.memory import parse_meminfo
+from kwhere.kernel.pci import find_pci_gpus
 from kwhere.kernel.recorded import clock_of
 from kwhere.kernel.stat import StatFile
 from kwhere.kernel.topology import read_topology
@@ -183,8 +184,8 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
 def gpu_mapping(
     config: AgentConfig, host: HostFS, gpus: Sequence[GpuSource], units: Sequence[UnitSource], clock: Clock
 ) -> NodeMapping | None:
-    """Return what finds out who holds which GPU; None where there is none."""
-    if not gpus:
+    """Return what finds out who holds which GPU; None where there is none, not even one that a guest has."""
+    if not gpus and (host.is_recorded or not any(gpu.driver == PASSED_ON for gpu in find_pci_gpus(host))):
         return None
     node = identify(config.agent, host).node
     return build_mapping(

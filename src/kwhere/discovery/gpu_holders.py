@@ -8,7 +8,7 @@ from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.devices.gpu import GpuSource
 from kwhere.devices.gpu_mapping_settings import GpuMappingSettings
-from kwhere.discovery.gpu_finders import CgroupFinder, EnvironFinder, OarFinder, PrologFinder, SlurmBits
+from kwhere.discovery.gpu_finders import CgroupFinder, EnvironFinder, HoldFinder, OarFinder, PrologFinder, SlurmBits
 from kwhere.discovery.gpu_kubelet import KubeletFinder
 from kwhere.discovery.gpu_machines import HiddenGpu, MachineFinder
 from kwhere.discovery.gpu_mapping import GpuMapping, MappingParts
@@ -58,7 +58,12 @@ def build_mapping(
     node_names: Collection[str],
     cgroups_version: CgroupVersion = CgroupVersion.AUTO,
 ) -> NodeMapping:
-    """Return a node's mapping; nothing is asked yet. `node_names` are what managers may call this node."""
+    """Return a node's mapping; nothing is asked yet. `node_names` are what managers may call this node.
+
+    Of a copied host only its own files are read.
+    """
+    if host.is_recorded:
+        settings = settings.model_copy(update={"gres_conf": ()})
     layout = _layout(host, cgroups_version)
     bits = SlurmBits(settings, node_names)
     prolog = PrologFinder(settings, bits)
@@ -66,20 +71,17 @@ def build_mapping(
     kubelet = KubeletFinder(settings, partial(_is_alive, host, of_pods), clock.boottime_ns)
     machines = MachineFinder(host, unit_settings.libvirt_xml_dirs)
     pids = UnitPids(host, layout, unit_settings, clock.boottime_ns)
-    finders = (
-        prolog,
-        kubelet,
-        CgroupFinder(host, layout),
-        EnvironFinder(host, pids, bits, clock.boottime_ns),
-        machines,
-        OarFinder(settings.oar_dirs, node_names),
-    )
+    cgroup, environ = CgroupFinder(host, layout), EnvironFinder(host, pids, bits, clock.boottime_ns)
+    finders: Sequence[HoldFinder] = (cgroup, environ)
+    if not host.is_recorded:
+        finders = (prolog, kubelet, cgroup, environ, machines, OarFinder(settings.oar_dirs, node_names))
     parts = MappingParts(
         gpus,
         units,
         facts=partial(read_node_facts, host),
         sees_host_processes=partial(sees_host_processes, host),
         clock_ns=clock.boottime_ns,
+        is_recorded=host.is_recorded,
     )
     return NodeMapping(GpuMapping(parts, finders, settings), prolog, kubelet, machines)
 

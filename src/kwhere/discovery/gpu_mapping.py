@@ -47,6 +47,8 @@ class MappingParts:
     facts: Callable[[], NodeFacts]
     sees_host_processes: Callable[[], bool]
     clock_ns: Callable[[], int]
+    is_recorded: bool = False
+    """A copied host is looked at within the step: its files change when the step turns the page."""
 
 
 @dataclass(slots=True)
@@ -103,8 +105,11 @@ class GpuMapping:
 
     def claims(self) -> Sequence[GpuClaim]:
         """Return every claim of units that live, or lived at the last call. Never waits; starts the threads."""
-        self._look_at_units()
-        self._start()
+        changed = self._look_at_units()
+        if not self._parts.is_recorded:
+            self._start()
+        elif changed:
+            self._ask_all()
         known = self._units.keys() | self._before
         claims = claims_of(hold for hold in self._holds() if hold.unit in known)
         return [*claims, *self._of_processes(claims)]
@@ -124,9 +129,7 @@ class GpuMapping:
     def refresh(self) -> None:
         """Ask every source once, here and now: before the first step, for `doctor`, in tests."""
         self._look_at_units()
-        node = self._node()
-        for asker in self._askers:
-            asker.look(node, self._parts.clock_ns())
+        self._ask_all()
 
     def states(self) -> tuple[ClaimSourceState, ...]:
         """Return how each source does, in the order in which they are believed; those turned off are left out."""
@@ -154,8 +157,8 @@ class GpuMapping:
             if asker.thread is not None:
                 asker.thread.join(_JOIN_SECONDS)
 
-    def _look_at_units(self) -> None:
-        """Take down who lives; on any change the sources are asked at once."""
+    def _look_at_units(self) -> bool:
+        """Take down who lives, and return whether that changed; then the sources are asked at once."""
         live = {key: unit for source in self._parts.units for key, unit in source.live().items()}
         with self._lock:
             self._before = frozenset(self._units)
@@ -168,6 +171,12 @@ class GpuMapping:
         if changed:
             for asker in self._askers:
                 asker.wake.set()
+        return changed
+
+    def _ask_all(self) -> None:
+        node = self._node()
+        for asker in self._askers:
+            asker.look(node, self._parts.clock_ns())
 
     def _start(self) -> None:
         for asker in self._askers:

@@ -54,9 +54,11 @@ class SlurmNode:
         text = "\0".join(f"{name}={value}" for name, value in environment.items()) + "\0"
         (self.root / "proc" / str(pid) / "environ").write_text(text)
 
-    def mapping(self, **settings: object) -> NodeMapping:
+    def mapping(self, *, copied: bool = False, **settings: object) -> NodeMapping:
+        host = self.cgroups.proc.host
+        host.is_recorded = copied  # files of a test's own, taken for a running machine's
         return build_mapping(
-            self.cgroups.proc.host,
+            host,
             [self.gpus],
             [self.units],
             self.cgroups.clock,
@@ -250,3 +252,11 @@ def test_a_prologs_jobs_are_kept_as_written(slurm: SlurmNode) -> None:
 
     assert finder.find(node(EIGHT)) == []
     assert [job.job for job in finder.jobs] == ["99"]
+
+
+def test_of_a_copied_host_nothing_beside_its_files_is_asked(slurm: SlurmNode) -> None:
+    (slurm.root / "gpustat").mkdir()
+    (slurm.root / "gpustat" / "0").write_text("42\n")
+    slurm.job(42, 100)
+
+    assert claims(slurm.mapping(copied=True)) == {}

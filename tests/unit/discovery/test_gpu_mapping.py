@@ -246,3 +246,14 @@ def test_a_service_that_runs_on_a_gpu_is_found_without_any_manager() -> None:
 
     assert node.claims() == [GpuClaim(service.key, UUIDS[0], "", 1000, False, source=ClaimSource.PROCESSES)]
     node.mapping.close()
+
+
+def test_a_copied_host_is_looked_at_within_the_step() -> None:
+    said = Said(gpus={"1": [0]})
+    node = Node(said)
+    node.mapping = GpuMapping(
+        MappingParts([node.gpus], [node.units], NodeFacts, lambda: True, lambda: 0, is_recorded=True), [said]
+    )
+
+    assert held(node.mapping.claims()) == {"1": ["0"]}
+    assert said.threads == {current_thread().name}
