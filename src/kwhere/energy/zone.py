@@ -29,7 +29,10 @@ class ZoneReading:
 
 @dataclass(frozen=True, slots=True)
 class ZoneState:
-    """What a zone must remember between readings and across a restart in the same boot."""
+    """What a zone must remember between readings and across a restart in the same boot.
+
+    Neither counter nor power: the last sample was an impossible power.
+    """
 
     time_ns: int
     counter_uj: int | None = None
@@ -70,6 +73,8 @@ class ZoneTrack:
         """Return what this reading adds to the last; `suspended`: the machine slept since then."""
         before = self._state
         if before is None or (before.counter_uj is None) != (reading.counter_uj is None):
+            if self._is_impossible(reading):
+                return self._lose(reading, 0)
             self._rebase(reading)
             return _NOTHING_NEW
         if before.epoch != reading.epoch:
@@ -120,12 +125,22 @@ class ZoneTrack:
             return Advance(fresh=False, span_ns=span_ns, gap=GapCause.RESET)
         return Advance(fresh=True, energy_uj=found, span_ns=span_ns, idle_uj=idle_uj)
 
+    def _is_impossible(self, reading: ZoneReading) -> bool:
+        """Return whether a momentary power is more than the zone can draw."""
+        return reading.power_uw is not None and reading.power_uw > (reading.p_max_uw or self._p_max_uw)
+
+    def _lose(self, reading: ZoneReading, span_ns: int) -> Advance:
+        """Keep of an impossible power when it was: neither the span before it nor the one after it has energy."""
+        self._state = ZoneState(reading.time_ns, epoch=reading.epoch)
+        return Advance(fresh=False, span_ns=span_ns, gap=GapCause.IMPLAUSIBLE)
+
     def _integrate(self, before: ZoneState, reading: ZoneReading, span_ns: int) -> Advance:
         """Trapezoid between two samples; a sample never holds for longer than the hold time."""
-        assert before.power_uw is not None
         assert reading.power_uw is not None
-        if reading.power_uw > (reading.p_max_uw or self._p_max_uw):
-            self._state = None
+        if self._is_impossible(reading):
+            return self._lose(reading, span_ns)
+        if before.power_uw is None:
+            self._rebase(reading)
             return Advance(fresh=False, span_ns=span_ns, gap=GapCause.IMPLAUSIBLE)
         if span_ns > self._hold_ns:
             self._rebase(reading)
@@ -156,6 +171,11 @@ class DomainStep:
     gaps: tuple[Gap, ...] = ()
     idle_uj: int | None = None
     """The idle part of `energy_uj` where the source has split already; None: the split is ours to make."""
+
+    @property
+    def is_nonsense(self) -> bool:
+        """Return whether all that was read is more than the domain can draw."""
+        return not self.fresh and bool(self.gaps) and all(gap.cause is GapCause.IMPLAUSIBLE for gap in self.gaps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,11 @@ class EnergyBook:
         return found
 
     def _first_platform(self, steps: Sequence[MeterStep]) -> PlatformBook | None:
-        """Return the best platform meter that answered; none while a better one is asked for the first time."""
-        answered = {step.source for step in steps if step.domain == PLATFORM}
+        """Return the best platform meter that answered; none while a better one is asked for the first time.
+
+        One that says what no node can draw has not answered: a meter whose unit is wrong says so for ever.
+        """
+        answered = {step.source for step in steps if step.domain == PLATFORM and not step.step.is_nonsense}
         for book in self._candidates:
             if book.source in answered:
                 return book

@@ -174,9 +174,23 @@ def test_an_impossible_power_is_a_gap_and_no_baseline() -> None:
     zone = track()
     zone.advance(watts(0, 100))
 
-    assert zone.advance(watts(1, 501)).gap is GapCause.IMPLAUSIBLE
-    assert zone.advance(watts(2, 100)) == Advance(fresh=False)
+    lost = Advance(fresh=False, span_ns=SECOND, gap=GapCause.IMPLAUSIBLE)
+    assert zone.advance(watts(1, 501)) == lost
+    assert zone.advance(watts(2, 100)) == lost  # half of that second is the impossible sample's
     assert zone.advance(watts(3, 100)).energy_uj == 100_000_000
+
+
+def test_an_impossible_power_at_first_is_no_baseline_and_survives_a_restart() -> None:
+    before = track()
+    assert before.advance(watts(0, 501)) == Advance(fresh=False, gap=GapCause.IMPLAUSIBLE)
+    state = before.saved()
+    assert state is not None
+    after = track()
+
+    after.restore(ZoneState(**json.loads(json.dumps(dataclasses.asdict(state)))))
+
+    assert after.advance(watts(1, 100)) == Advance(fresh=False, span_ns=SECOND, gap=GapCause.IMPLAUSIBLE)
+    assert after.advance(watts(2, 100)).energy_uj == 100_000_000
 
 
 def test_a_source_that_changes_its_kind_starts_anew() -> None:

@@ -54,6 +54,24 @@ def test_a_better_source_that_fails_leaves_its_place() -> None:
     assert totals(world).methods[Component.CPU] == (Method.MODELLED, "model")
 
 
+def test_a_platform_meter_that_only_says_nonsense_leaves_its_place() -> None:  # case_energy_r14, kepler#1774
+    acpi = HandMeter("hwmon_power", Method.INTEGRATED, powers={PLATFORM: 160_000 * WATT}, covers=frozenset(Component))
+    psys = HandMeter("psys", counters={PLATFORM: 0}, covers=frozenset({Component.CPU}), needs_proof=True)
+    rapl = HandMeter(counters={CPU0: 0})
+    world = make_world(idle_watts=IDLE, meters=[rapl, acpi, psys])
+    world.step()
+    for _ in range(3):
+        rapl.add(CPU0, 30 * WATT)
+        psys.add(PLATFORM, 50 * WATT)
+        world.step()
+
+    seen = totals(world)
+    assert seen.methods[Component.OTHER] == (Method.COUNTER, "psys")
+    assert seen.node_uj == {Component.CPU: 90 * WATT, Component.OTHER: 60 * WATT}
+    assert seen.sources["hwmon_power"].gaps["implausible"] == 4
+    assert seen.sources["hwmon_power"].gap_ns == 3 * SECOND
+
+
 def test_a_platform_below_its_components_leaves_the_components_of_the_same_source() -> None:
     both = HandMeter(
         "cray",
