@@ -10,7 +10,7 @@ from tests.fake_nvml.library import install_fake_nvml
 from tests.fake_nvml.scenario import FakeGpu, Scenario
 
 from kwhere.devices.gpu import DeviceState, GpuSnapshot, Vendor
-from kwhere.devices.gpu_activity import OutsideActivity
+from kwhere.devices.gpu_activity import OutsideSource
 from kwhere.devices.gpu_settings import GpuSettings
 from kwhere.devices.gpu_watch import GpuWatch, PastXid
 
@@ -39,7 +39,7 @@ class GpuNode:
         self,
         may_open: Callable[[], str] = lambda: "",
         past_xids: Callable[[], Iterable[PastXid]] = tuple,
-        outside: Callable[[], OutsideActivity | None] = lambda: None,
+        outside: OutsideSource | None = None,
     ) -> GpuWatch:
         """Return a watch of its own over these GPUs."""
         return GpuWatch(

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.devices.dcgm_exporter import DcgmExporter
 from kwhere.devices.gpu import GpuDevice, Vendor
+from kwhere.devices.gpu_activity import NothingOutside, OutsideSource, lacks_activity
 from kwhere.devices.gpu_settings import GpuSettings
 from kwhere.devices.gpu_watch import GpuWatch, PastXid
 from kwhere.devices.xid import parse_xid
@@ -28,16 +30,16 @@ def open_gpus(settings: GpuSettings, host: HostFS, known: Sequence[GpuDevice] = 
     had = [device for device in known if device.vendor is Vendor.NVIDIA]
     if Vendor.NVIDIA not in settings.off and (had or has_nvidia(settings, host)):
         argv = (sys.executable, "-m", "kwhere.devices.gpu_child", Vendor.NVIDIA.value, settings.nvml_library)
-        watches.append(
-            GpuWatch(
-                Vendor.NVIDIA,
-                argv,
-                settings,
-                may_open=partial(reason_to_wait, host, pci.NVIDIA),
-                known=had,
-                past_xids=past_xids,
-            )
+        watch = GpuWatch(
+            Vendor.NVIDIA,
+            argv,
+            settings,
+            may_open=partial(reason_to_wait, host, pci.NVIDIA),
+            known=had,
+            outside=outside_of(settings, lambda: lacks_activity(watch.snapshot())),
+            past_xids=past_xids,
         )
+        watches.append(watch)
     return tuple(watches)
 
 
@@ -51,6 +53,13 @@ def reason_to_wait(host: HostFS, vendor: int) -> str:
     """Return `asleep` while a laptop's GPU sleeps: to open the library would wake it, and cost more than it tells."""
     sleepers = (gpu for gpu in pci.find_pci_gpus(host, vendor) if gpu.sleeps and gpu.driver != PASSED_ON)
     return "asleep" if any(pci.is_asleep(host, gpu) for gpu in sleepers) else ""
+
+
+def outside_of(settings: GpuSettings, is_wanted: Callable[[], bool]) -> OutsideSource:
+    """Return who tells the activity that NVIDIA's library does not."""
+    if not settings.dcgm_exporter_url:
+        return NothingOutside()
+    return DcgmExporter(settings.dcgm_exporter_url, is_wanted)
 
 
 def past_xids(device: str = kmsg.DEVICE) -> Iterator[PastXid]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kwhere.devices.dcgm_exporter import AUTO
 from kwhere.devices.gpu import Vendor
 from kwhere.devices.gpu_mapping_settings import GpuMappingSettings
 
@@ -19,6 +20,11 @@ class GpuSettings(BaseModel):
     nvml_library: str = Field(
         default="",
         description="File of NVIDIA's library, e.g. of a driver container; default: where the linker finds it.",
+    )
+    dcgm_exporter_url: str = Field(
+        default=AUTO,
+        description="A dcgm-exporter that tells how active parts of GPUs are where NVIDIA's library does not (before"
+        " Hopper). auto: the one on this machine's port 9400, if there is one; empty: none.",
     )
     interval_seconds: float = Field(
         default=1.0, ge=0.1, le=60, description="Seconds between two readings of power, energy, use and memory."

@@ -8,7 +8,7 @@ from threading import Condition, Event, Lock, Thread
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.devices.gpu import GpuDevice, GpuSnapshot, Vendor
-from kwhere.devices.gpu_activity import OutsideActivity
+from kwhere.devices.gpu_activity import NothingOutside, OutsideSource
 from kwhere.devices.gpu_board import UNKNOWN, GpuBoard
 from kwhere.devices.gpu_fields import RateGroup
 from kwhere.devices.gpu_library import DeviceReport, EventsWatched, Message, Opened, XidEvent
@@ -49,14 +49,14 @@ class GpuWatch:
         may_open: Callable[[], str] = lambda: "",
         known: Iterable[GpuDevice] = (),
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        outside: Callable[[], OutsideActivity | None] = lambda: None,
+        outside: OutsideSource | None = None,
         past_xids: Callable[[], Iterable[PastXid]] = tuple,
         source: str = "nvml",
     ) -> None:
         """`argv` starts the child; `may_open` gives one word why the GPUs may not be touched now, else nothing.
 
-        `outside` tells activity that the library does not, without waiting; `past_xids` reads the kernel's log, for
-        the time in which no event was told.
+        `outside` tells activity that the library does not, and ends with the watch; `past_xids` reads the kernel's
+        log, for the time in which no event was told.
         """
         self.vendor = vendor
         self.source = source
@@ -64,7 +64,7 @@ class GpuWatch:
         self._settings = settings
         self._may_open = may_open
         self._clock_ns = clock_ns
-        self._outside = outside
+        self.outside: OutsideSource = outside or NothingOutside()
         self._past_xids = past_xids
         self._told_ns = 0
         """Monotonic time up to which every XID was counted."""
@@ -139,6 +139,7 @@ class GpuWatch:
     def close(self) -> None:
         """End thread and child."""
         self._stop.set()
+        self.outside.close()
         with self._wake:
             self._wake.notify_all()
         if self._thread is not None:
@@ -219,7 +220,7 @@ class GpuWatch:
                 self._board.past_event(past.line, past.utc_ns)
 
     def _look_outside(self) -> None:
-        found = self._outside()
+        found = self.outside.latest()
         with self._lock:
             if self._board.outside(found):
                 self._snapshot = None
