@@ -150,3 +150,11 @@ def names_in(directory: Path) -> list[str]:
         return sorted(os.listdir(directory))
     except OSError:
         return []
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a directory of the host is there; one that is closed to us is, and reading it will say so."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return True

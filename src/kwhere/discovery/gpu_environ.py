@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kwhere.core.unit import UnitKey
+from kwhere.devices.gpu import Vendor
 from kwhere.discovery import kubernetes, slurm
 from kwhere.discovery.gpu_claims import WHOLE, ClaimSource
 from kwhere.discovery.gpu_holds import GpuNode, Hold, is_job_manager
@@ -13,6 +14,7 @@ from kwhere.discovery.gres_conf import GresBits
 
 NAMES = (
     "SLURM_JOB_ID",
+    "SLURMD_NODENAME",
     "SLURM_JOB_GPUS",
     "SLURM_STEP_GPUS",
     "SLURM_GPUS_ON_NODE",
@@ -24,8 +26,13 @@ NAMES = (
     "NVIDIA_VISIBLE_DEVICES",
 )
 _VISIBLE = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+_OF_RUNTIME = "NVIDIA_VISIBLE_DEVICES"
+"""Read by the container runtime on the host: its numbers are the library's indices, of MIG `index:instance`."""
 _BY_NUMBER = ("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+_TILE = re.compile(r"\.[0-9]{1,2}")
+"""Of `ZE_AFFINITY_MASK`: `0.1` is a part of device 0."""
+_RUNTIME_NUMBER = re.compile(r"([0-9]{1,4})(?::([0-9]{1,3}))?")
 _MOST = 1024
 
 Environment = Mapping[str, str]
@@ -43,8 +50,13 @@ def holds_of(unit: UnitKey, environments: Sequence[Environment], node: GpuNode, 
         own = [found for found in environments if found.get("SLURM_JOB_ID") in (unit.unit, None)]
         return _of_job(unit, own, node, bits)
     exclusive = None if is_job_manager(unit.manager) or unit.manager == kubernetes.MANAGER else False
-    places = dict.fromkeys(_seen(environments, node))
+    places = dict.fromkeys([*_seen(environments, node), *_given_by_runtime(environments, node)])
     return [Hold(unit, place, ClaimSource.ENVIRON, exclusive=exclusive) for place in places]
+
+
+def slurmd_of(environments: Sequence[Environment]) -> str | None:
+    """Return SLURM's name of this node, which need not be the host's."""
+    return next((name for env in environments if (name := env.get("SLURMD_NODENAME"))), None)
 
 
 def numbers(text: str) -> list[int] | None:
@@ -93,6 +105,17 @@ def _seen(environments: Sequence[Environment], node: GpuNode) -> list[Place]:
     ]
 
 
+def _given_by_runtime(environments: Sequence[Environment], node: GpuNode) -> list[Place]:
+    names = node.names.of(Vendor.NVIDIA)
+    return [
+        place
+        for env in environments
+        for word in env.get(_OF_RUNTIME, "").split(",")
+        if (told := _RUNTIME_NUMBER.fullmatch(word.strip())) is not None
+        for place in names.by_place(int(told[1]), None if told[2] is None else int(told[2]))
+    ]
+
+
 def _by_visible_numbers(environments: Sequence[Environment], bits: GresBits) -> list[Place]:
     """Return GPUs by the numbers that a job without a list sees: numbers that cannot be its own count from 0."""
     for env in environments:
@@ -100,7 +123,7 @@ def _by_visible_numbers(environments: Sequence[Environment], bits: GresBits) -> 
         if given is None or len(given) != 1:
             continue
         for name in _BY_NUMBER:
-            seen = numbers(env.get(name, "").split(".")[0] if name == "ZE_AFFINITY_MASK" else env.get(name, ""))
+            seen = numbers(_TILE.sub("", env.get(name, "")))
             if seen and (given[0] == len(bits.order) or max(seen) >= given[0]):
                 return [place for bit in seen for place in bits.places(bit)]
     return []
@@ -112,8 +135,10 @@ def _share(environments: Sequence[Environment], place: Place, places: int, bits:
     if shards is not None:
         total = bits.shards_of(place)
         return _Share(min(WHOLE, shards * WHOLE // (places * total)) if total else None, False)
-    percent = next(_positive(environments, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), None)
-    if percent is not None:
+    of_slurm = [env for env in environments if "SLURM_JOB_GPUS" in env or "SLURM_STEP_GPUS" in env] or environments
+    told = [next(_positive([env], "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), None) for env in of_slurm]
+    percent = min((found for found in told if found is not None), default=None)
+    if percent is not None and None not in told:  # else the user set it for processes of his own
         return _Share(min(WHOLE, percent * WHOLE // 100), False)
     return _Share(WHOLE, True)
 

@@ -19,7 +19,7 @@ from kwhere.discovery import (
     process_units,
     systemd,
 )
-from kwhere.discovery.facts import read_small
+from kwhere.discovery.facts import is_there, read_small
 from kwhere.discovery.gpu_claims import ClaimSource
 from kwhere.discovery.gpu_holds import GpuNode, Hold, is_job_manager
 from kwhere.discovery.gres_conf import GresBits, gres_bits, parse_gres_conf
@@ -76,7 +76,7 @@ class PrologFinder:
 
     def find(self, node: GpuNode) -> Sequence[Hold]:
         """Return who holds what by the files. Raises Unavailable where there is no directory, or a closed file."""
-        directories = [path for path in self._settings.prolog_dirs if _is_there(path)]
+        directories = [path for path in self._settings.prolog_dirs if is_there(path)]
         if not directories:
             self.jobs = ()
             raise Unavailable("absent", "no directory of prolog files is here")
@@ -139,7 +139,7 @@ class EnvironFinder:
             if environments is None:
                 refused += 1
                 continue
-            slurmd = unit.info.node_name
+            slurmd = unit.info.node_name or gpu_environ.slurmd_of(environments)
             if slurmd not in bits:
                 bits[slurmd] = self._bits.read(node, slurmd)
             holds += gpu_environ.holds_of(unit.key, environments, node, bits[slurmd])
@@ -188,7 +188,7 @@ class OarFinder:
 
     def find(self, node: GpuNode) -> Sequence[Hold]:
         """Return who holds what. Raises Unavailable where OAR keeps no files here."""
-        if not any(_is_there(directory) for directory in self._directories):
+        if not any(is_there(directory) for directory in self._directories):
             raise Unavailable("absent", "no directory of OAR's is here")
         names = node.names.of_first_vendor()
         return [
@@ -206,10 +206,3 @@ class OarFinder:
 def _given_alone(unit: TrackedUnit) -> bool | None:
     """Return None (not said) where a manager gives GPUs to one at a time, False where many may see one."""
     return None if is_job_manager(unit.key.manager) or unit.key.manager == kubernetes.MANAGER else False
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return True  # closed to us: reading it will say so

@@ -1,5 +1,6 @@
 """libvirt's domains as a source of who holds a GPU: passed through whole, as a virtual function, or mediated (vGPU)."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.unit import UnitKey
 from kwhere.discovery import libvirt
-from kwhere.discovery.facts import names_in, read_small
+from kwhere.discovery.facts import is_there, names_in, read_small
 from kwhere.discovery.gpu_claims import WHOLE, ClaimSource
 from kwhere.discovery.gpu_domain import DomainDevices, parse_devices
 from kwhere.discovery.gpu_holds import GpuNode, Hold
@@ -41,14 +42,16 @@ class MachineFinder:
         self.hidden: tuple[HiddenGpu, ...] = ()
 
     def find(self, node: GpuNode) -> Sequence[Hold]:
-        """Return which machine holds what. Raises Unavailable where libvirt keeps no domains."""
-        listed = [directory for directory in self._directories if directory.exists()]
+        """Return which machine holds what. Raises Unavailable where libvirt keeps no domains, or they are closed."""
+        self.hidden = ()
+        listed = [directory for directory in self._directories if is_there(directory)]
+        if not listed:
+            raise Unavailable("absent", "no directory of libvirt's domains is here")
         machines = node.of_managers((libvirt.MANAGER,))
-        if not listed or not machines:
-            self.hidden = ()
-            if not listed:
-                raise Unavailable("absent", "no directory of libvirt's domains is here")
+        if not machines:
             return ()
+        if not any(os.access(directory, os.R_OK | os.X_OK) for directory in listed):
+            raise Unavailable("permission", f"{listed[0]}: expected a directory that may be read")
         domains = list(self._domains(listed))
         holds: list[Hold] = []
         hidden: list[HiddenGpu] = []

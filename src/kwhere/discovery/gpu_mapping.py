@@ -1,5 +1,6 @@
 """Who holds which GPU, kept fresh beside the steps: each source has a thread of its own, and none waits for another."""
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -12,7 +13,7 @@ from kwhere.devices.gpu_mapping_settings import GpuMappingSettings, ProcessNumbe
 from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim
 from kwhere.discovery.gpu_finders import HoldFinder
 from kwhere.discovery.gpu_holds import GpuNode, Hold, claims_of, equal_part
-from kwhere.discovery.gpu_names import GpuNames, NodeFacts, Place
+from kwhere.discovery.gpu_names import GpuNames, NodeFacts, Place, place_of
 from kwhere.discovery.unit_source import TrackedUnit, UnitSource
 
 _HUNG_NS = 30 * NANOSECONDS_PER_SECOND
@@ -102,6 +103,9 @@ class GpuMapping:
         self._changed_ns = 0
         self._owners: dict[int, tuple[int, UnitKey | None]] = {}
         self._by_processes = 0
+        self._said: list[tuple[Hold, ...]] = []
+        self._claims: list[GpuClaim] = []
+        self._merged_stale = True
 
     def claims(self) -> Sequence[GpuClaim]:
         """Return every claim of units that live, or lived at the last call. Never waits; starts the threads."""
@@ -110,8 +114,7 @@ class GpuMapping:
             self._start()
         elif changed:
             self._ask_all()
-        known = self._units.keys() | self._before
-        claims = claims_of(hold for hold in self._holds() if hold.unit in known)
+        claims = self._merged()
         return [*claims, *self._of_processes(claims)]
 
     def owner_of(self, pid: int) -> UnitKey | None:
@@ -166,6 +169,7 @@ class GpuMapping:
             changed = live.keys() != self._before
             if changed:
                 self._changed_ns = self._parts.clock_ns()
+                self._merged_stale = True
         if changed or len(self._owners) > _MOST_OWNERS:
             self._owners = {pid: known for pid, known in self._owners.items() if known[1] in live}
         if changed:
@@ -202,6 +206,17 @@ class GpuMapping:
             units = self._units
         return GpuNode(GpuNames(devices, self._parts.facts()), units)
 
+    def _merged(self) -> list[GpuClaim]:
+        """Return the claims of what the sources said last; worked out anew only when they or the units changed."""
+        said = [asker.holds for asker in self._askers]
+        same = len(said) == len(self._said) and all(map(operator.is_, said, self._said))
+        if not same or self._merged_stale:
+            known = self._units.keys() | self._before
+            self._claims = claims_of(hold for hold in self._holds() if hold.unit in known)
+            self._said = said
+            self._merged_stale = self._units.keys() != self._before
+        return self._claims
+
     def _holds(self) -> list[Hold]:
         off = self._settings.off
         return [hold for asker in self._askers for hold in asker.holds if hold.source.value not in off]
@@ -232,10 +247,9 @@ class GpuMapping:
         return found
 
     def _running(self, state: DeviceState) -> dict[Place, list[UnitKey]]:
-        names = GpuNames((state.device,))
         found: dict[Place, set[UnitKey]] = {}
         for process in state.processes or ():
-            place = names.place_of(state.device, process.gpu_instance, process.compute_instance)
+            place = place_of(state.device, process.gpu_instance, process.compute_instance)
             unit = self.owner_of(process.pid)
             if place is not None and unit is not None:
                 found.setdefault(place, set()).add(unit)

@@ -59,6 +59,18 @@ def split_replica(text: str) -> tuple[str, int | None]:
     return text, None
 
 
+def place_of(device: GpuDevice, gpu_instance: int | None, compute_instance: int | None) -> Place | None:
+    """Return where a process runs, by the instance that the library names; None: which one is not known."""
+    if not device.mig or not device.instances:
+        return Place(device.uuid)
+    inside = (
+        Place(device.uuid, instance.uuid)
+        for instance in device.instances
+        if instance.gpu_instance == gpu_instance and compute_instance in (None, instance.compute_instance)
+    )
+    return next(inside, None)
+
+
 class GpuNames:
     """Looks names up among the GPUs that are here. No number is guessed to be of another kind."""
 
@@ -92,6 +104,13 @@ class GpuNames:
     def by_index(self, number: int, gpu_instance: int | None = None) -> Places:
         """Return the device with the library's index, or its instances within one GPU instance."""
         return self._within((d for d in self.devices if d.index == number), gpu_instance)
+
+    def by_place(self, index: int, position: int | None = None) -> Places:
+        """Return the device with the library's index, or the instance at a position on it; not a divided device."""
+        if position is None:
+            return tuple(place for place in self.by_index(index) if not self.is_divided(place))
+        chosen = [device for device in self.devices if device.index == index and position < len(device.instances)]
+        return tuple(Place(device.uuid, device.instances[position].uuid) for device in chosen)
 
     def by_minor(self, number: int, gpu_instance: int | None = None, compute_instance: int | None = None) -> Places:
         """Return the device `/dev/nvidiaN`; where no minor number is known, N is the index."""
@@ -139,14 +158,6 @@ class GpuNames:
         """
         ordered = sorted(self.devices, key=_by_minor if by_minor else _by_pci)
         return tuple(place for device in ordered for place in _parts(device))
-
-    def place_of(self, device: GpuDevice, gpu_instance: int | None, compute_instance: int | None) -> Place | None:
-        """Return where a process runs, by the instance that the library names."""
-        if not device.mig or not device.instances:
-            return Place(device.uuid)
-        if gpu_instance is None:
-            return None
-        return next(iter(self._within([device], gpu_instance, compute_instance)), None)
 
     def is_divided(self, place: Place) -> bool:
         """Return whether a place is a whole device that stands divided."""

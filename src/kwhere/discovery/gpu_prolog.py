@@ -1,6 +1,7 @@
 """Files that a prolog writes, one per GPU, with the job that holds it: dcgm-exporter's, jobstats', CEEMS', AMD's."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,19 +90,19 @@ def read_files(directories: Sequence[Path]) -> list[PrologFile]:
     refused: list[str] = []
     for directory in directories:
         try:
-            names = sorted(entry.name for entry in directory.iterdir())[:_MOST_FILES]
+            with os.scandir(directory) as entries:
+                names = sorted(entry.name for entry in entries if not entry.is_dir())[:_MOST_FILES]
         except FileNotFoundError:
             continue
         except OSError as error:
             refused.append(f"{directory}: {error.strerror or error}")
             continue
         for path in (directory / name for name in names if is_prolog_name(name)):
-            if path.is_file():
-                text = read_small(path, _LIMIT_BYTES)
-                if text is None:
-                    refused.append(f"{path}: expected a small file that may be read")
-                else:
-                    found.append(parse_prolog(path.name, text))
+            text = read_small(path, _LIMIT_BYTES)
+            if text is not None:
+                found.append(parse_prolog(path.name, text))
+            elif not _is_gone(path):
+                refused.append(f"{path}: expected a small file that may be read")
     if refused and not found:
         raise Unavailable("permission", refused[0])
     return found
@@ -119,6 +120,17 @@ def holds_of(
             units: list[UnitKey] = [unit.key for job in file.jobs for unit in job_units(node, job)]
             holds.extend(Hold(unit, place, ClaimSource.PROLOG) for unit in units)
     return list(dict.fromkeys(holds)), list(dict.fromkeys(jobs))
+
+
+def _is_gone(path: Path) -> bool:
+    """Return whether an epilog just removed a file."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _amd_jobs(text: str) -> tuple[str, ...]:

@@ -192,6 +192,41 @@ def test_who_holds_alone_what_it_sees(manager: str, exclusive: bool | None) -> N
     assert [(hold.place.device, hold.share, hold.exclusive) for hold in found] == [(UUIDS[3], None, exclusive)]
 
 
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ("1", ["1"]),
+        ("0:1", [mig_uuid(0, 1)]),
+        ("0", []),
+        ("0:9", []),
+        (f"{mig_uuid(0, 0)},1", ["1", mig_uuid(0, 0)]),
+        ("all", []),
+    ],
+)
+def test_a_container_runtimes_numbers_are_the_hosts(value: str, places: list[str]) -> None:
+    box = unit("docker", "a")
+
+    found = holds({"NVIDIA_VISIBLE_DEVICES": value}, key=box.key, here=node([MIG, gpu(1)], box))
+
+    assert held(found).get("a", []) == places
+
+
+def test_mps_that_a_user_sets_himself_makes_no_shared_gpu() -> None:
+    own = of_job(SLURM_JOB_GPUS="0", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="50")
+
+    (hold,) = holds(of_job(SLURM_JOB_GPUS="0"), own)
+
+    assert (hold.share, hold.exclusive) == (1000, True)
+
+
+def test_parts_of_intels_devices_are_the_devices() -> None:
+    here = node([gpu(n, vendor=Vendor.INTEL, minor=None) for n in range(2)], JOB)
+
+    found = holds(of_job(ZE_AFFINITY_MASK="0.0,0.1,1", SLURM_GPUS_ON_NODE="2"), here=here)
+
+    assert held(found)["42"] == ["0", "1"]
+
+
 def test_lists_of_numbers() -> None:
     assert numbers("0, 3") == [0, 3]
     assert numbers("1-3") == [1, 2, 3]

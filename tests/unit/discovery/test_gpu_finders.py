@@ -141,6 +141,14 @@ def test_case_gpu_65_gres_conf_is_read_by_slurms_node_name(slurm: SlurmNode) -> 
     assert claims(slurm.mapping()) == {"1": ["4"]}
 
 
+def test_case_gpu_65_a_job_tells_slurms_name_of_the_node(slurm: SlurmNode) -> None:
+    (slurm.root / "gres.conf").write_text("NodeName=cw-h100-220-037 Name=gpu File=/dev/nvidia[4-7]\n")
+    slurm.job(1, 100)
+    slurm.process(100, SLURM_JOB_ID="1", SLURM_JOB_GPUS="0", SLURMD_NODENAME="cw-h100-220-037")
+
+    assert claims(slurm.mapping()) == {"1": ["4"]}
+
+
 def test_a_name_that_only_begins_like_ours_is_another(slurm: SlurmNode) -> None:
     slurm.job(42, 100)
     slurm.process(100, SLURM_JOB_ID="42", MY_SLURM_JOB_GPUS="0", SLURM_JOB_GPUS_OLD="1", X="SLURM_JOB_GPUS=2")

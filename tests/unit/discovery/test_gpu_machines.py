@@ -143,3 +143,12 @@ def test_half_a_file_takes_no_other_machine_down(hypervisor: Hypervisor) -> None
 def test_without_libvirt_it_is_absent(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="no directory"):
         MachineFinder(FakeProc(tmp_path).host, (tmp_path / "none",)).find(HERE)
+
+
+def test_a_directory_that_cannot_be_looked_into_is_said_to_be_closed(tmp_path: Path) -> None:
+    closed = tmp_path / ("x" * 300)  # neither there nor absent: the kernel refuses to look
+
+    with pytest.raises(Unavailable) as caught:
+        MachineFinder(FakeProc(tmp_path).host, (closed,)).find(HERE)
+
+    assert caught.value.reason == "permission"

@@ -144,6 +144,11 @@ def test_a_file_like_no_other_takes_none_of_the_others_down(tmp_path: Path) -> N
     assert found(tmp_path) == {"123": ["0"]}
 
 
+def test_a_directory_that_cannot_be_looked_into_is_said_to_be_closed(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="File name too long"):
+        read_files([tmp_path / ("x" * 300)])
+
+
 def test_where_nothing_can_be_read_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "1").write_bytes(bytes(1 << 17))
 
