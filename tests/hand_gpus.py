@@ -30,6 +30,7 @@ class HandGpus:
     library: LibraryState = field(default_factory=lambda: LibraryState(True))
     answered: bool = True
     interval_seconds: float = 1.0
+    source: str = "nvml"
     states: dict[str, DeviceState] = field(default_factory=dict)
 
     def add(

@@ -204,6 +204,11 @@ class GpuSource(Protocol):
         ...
 
     @property
+    def source(self) -> str:
+        """By what they are read: the name of their energy source (nvml, amdsmi, amdgpu, intel_gpu)."""
+        ...
+
+    @property
     def interval_seconds(self) -> float:
         """How often they are read."""
         ...

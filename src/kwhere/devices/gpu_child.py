@@ -149,11 +149,16 @@ def serve(make: Callable[[], Library], orders: IO[bytes], writer: Writer) -> int
 
 
 def main(argv: list[str]) -> None:
-    """Serve one vendor's library over standard input and output; what the library prints goes to standard error."""
+    """Serve one vendor's library: its name, and its file where it is not where the linker finds it."""
     vendor, path = argv[0], argv[1] if len(argv) > 1 else ""
+    run(lambda: LIBRARIES[vendor](path))
+
+
+def run(make: Callable[[], Library]) -> None:
+    """Serve a library over standard input and output until orders end; what it prints goes to standard error."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    code = serve(lambda: LIBRARIES[vendor](path), sys.stdin.buffer, Writer(output))
+    code = serve(make, sys.stdin.buffer, Writer(output))
     os._exit(code)  # a thread may hang in the library: no thread is waited for
 
 

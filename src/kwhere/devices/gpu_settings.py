@@ -21,6 +21,11 @@ class GpuSettings(BaseModel):
         default="",
         description="File of NVIDIA's library, e.g. of a driver container; default: where the linker finds it.",
     )
+    amdsmi_path: str = Field(
+        default="/opt/rocm/share/amd_smi",
+        description="Directory that holds AMD's Python package amdsmi, looked at where the agent's Python has none; "
+        "where neither has it, AMD's GPUs are read by the driver's files. Empty: the driver's files, always.",
+    )
     dcgm_exporter_url: str = Field(
         default=AUTO,
         description="A dcgm-exporter that tells how active parts of GPUs are where NVIDIA's library does not (before"

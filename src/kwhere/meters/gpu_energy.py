@@ -16,7 +16,7 @@ STUCK_POWER_UW = 5_000_000
 UNKNOWN_LIMIT_UW = 1_000_000_000
 """Taken for the limit of a GPU that does not tell it: no board of today has a larger one."""
 _POWERS = (GpuField.POWER_UW, GpuField.POWER_AVERAGE_UW, GpuField.POWER_INSTANT_UW)
-GPU_LIBRARIES = frozenset({"nvml", "amdsmi", "intel_gpu"})
+GPU_LIBRARIES = frozenset({"nvml", "amdsmi", "amdgpu", "intel_gpu"})
 """Sources that each measure their own vendor's GPUs: what one says is never also in another."""
 _NOT_SEEN = Domain(DomainKind.GPU)
 """Stands for GPUs that nobody has seen yet, until the library has answered."""
@@ -61,6 +61,8 @@ class GpuMeter:
         if not readings and not any(state.up for state in found.devices):
             reason = next((state.reason for state in found.devices if state.reason), "absent")
             raise Unavailable(reason, f"{self.source}: no GPU answers")
+        if not readings and not any(state.up and _may_tell(state.readings) for state in found.devices):
+            raise Unavailable("unsupported", f"{self.source}: no GPU tells its energy or power")
         return readings
 
     def p_max_uw(self, domain: Domain) -> int:
@@ -78,6 +80,12 @@ class GpuMeter:
             line = self._lines.setdefault(state.device.uuid, GpuLine(state.device.uuid))
             if state.readings is not None:
                 line.learn_limit(state.readings)
+
+
+def _may_tell(readings: Readings | None) -> bool:
+    """Return whether a GPU's energy or power is known, or may be the next time."""
+    wanted = (GpuField.ENERGY_UJ, *_POWERS)
+    return readings is None or any(readings.missing.get(name) not in _LASTING for name in wanted)
 
 
 class GpuLine:

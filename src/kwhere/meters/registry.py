@@ -30,6 +30,7 @@ COMPONENT_ORDER = (
     "hwmon_energy",
     "nvml",
     "amdsmi",
+    "amdgpu",
     "intel_gpu",
     "cray",
     "scmi",

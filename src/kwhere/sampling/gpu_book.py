@@ -14,6 +14,7 @@ from kwhere.sampling.accounts import Accounts, Sums
 from kwhere.sampling.gpu_holding import DeviceStep, UnitHold, device_step
 from kwhere.sampling.gpu_uses import PlaceWeight, add_use, place_weight, use_of
 
+_WHOLE_PERCENT = 100
 _LONGEST_NS = 600 * NANOSECONDS_PER_SECOND
 """A GPU whose meter says nothing for longer: who held it before is forgotten."""
 
@@ -67,21 +68,31 @@ class _Span:
     busy_ns: float | None = 0.0
     places: dict[UnitKey, dict[Place, PlaceWeight]] = field(default_factory=dict)
 
-    def add(self, step: DeviceStep, lived_ns: Mapping[UnitKey, int], elapsed_ns: int) -> None:
-        for unit, use, amount in zip(step.units, step.use.weights, step.held.amounts, strict=True):
-            lived = lived_ns[unit]
-            self.use[unit] = self.use.get(unit, 0) + use * lived
-            self.held[unit] = self.held.get(unit, 0) + amount * PARTS // max(1, step.held.capacity) * lived
-            self.lived[unit] = self.lived.get(unit, 0) + lived
-        for hold in step.holds:
-            places = self.places.setdefault(hold.unit, {})
-            place = (hold.device, hold.instance)
-            places[place] = place_weight(hold, lived_ns[hold.unit], places.get(place))
-        self.system += step.use.system * elapsed_ns
-        self.capacity += PARTS * elapsed_ns
+    def add(self, steps: Sequence[DeviceStep], lived_ns: Mapping[UnitKey, int], elapsed_ns: int) -> None:
+        """Take in one step of every GPU that this one's meter holds: itself, and the other die of its package.
+
+        Between two dies dynamic energy goes by how busy each is; where both rest, evenly.
+        """
+        busy = [step.busy_percent for step in steps] if len(steps) > 1 else []
+        factors = busy if any(busy) else [_WHOLE_PERCENT] * len(steps)
+        for step, factor in zip(steps, factors, strict=True):
+            for unit, use, amount in zip(step.units, step.use.weights, step.held.amounts, strict=True):
+                lived = lived_ns[unit]
+                self.use[unit] = self.use.get(unit, 0) + use * lived * factor // _WHOLE_PERCENT
+                self.held[unit] = self.held.get(unit, 0) + amount * PARTS // max(1, step.held.capacity) * lived
+            for hold in step.holds:
+                places = self.places.setdefault(hold.unit, {})
+                place = (hold.device, hold.instance)
+                places[place] = place_weight(hold, lived_ns[hold.unit], places.get(place))
+            self.system += step.use.system * elapsed_ns * factor // _WHOLE_PERCENT
+            self.capacity += PARTS * elapsed_ns
+        for unit in {unit for step in steps for unit in step.units}:
+            self.lived[unit] = self.lived.get(unit, 0) + lived_ns[unit]
         self.span_ns += elapsed_ns
-        known = self.busy_ns is not None and step.utilisation is not None
-        self.busy_ns = (self.busy_ns or 0.0) + (step.utilisation or 0.0) * elapsed_ns if known else None
+        told = [step.utilisation for step in steps]
+        known = [utilisation for utilisation in told if utilisation is not None]
+        all_known = self.busy_ns is not None and len(known) == len(told)
+        self.busy_ns = (self.busy_ns or 0.0) + sum(known) / len(told) * elapsed_ns if all_known else None
 
     def weights(self) -> GpuWeights:
         keys = tuple(sorted(self.use))
@@ -114,11 +125,12 @@ class GpuBook:
                 claims.setdefault(claim.device, []).append(claim)
         held: set[tuple[UnitKey, str, str]] = set()
         memory_bytes: dict[UnitKey, int] = {}
+        measured: dict[str, list[DeviceStep]] = {}
         for source in self._sources:
             for state in source.snapshot().devices:
                 uuid = state.device.uuid
                 step = device_step(state, claims.get(uuid, ()), self._holders.owner_of)
-                self._span(uuid).add(step, lived_ns, elapsed_ns)
+                measured.setdefault(state.device.carrier or uuid, []).append(step)
                 for hold in step.holds:
                     self._add(hold, accounts, lived_ns[hold.unit], now_ns)
                     held.add((hold.unit, hold.device, hold.instance))
@@ -127,6 +139,8 @@ class GpuBook:
         for unit, used in memory_bytes.items():
             if (account := accounts.units.get(unit)) is not None:
                 account.gpu_memory_peak_bytes = max(used, account.gpu_memory_peak_bytes or 0)
+        for uuid, steps in measured.items():
+            self._span(uuid).add(steps, lived_ns, elapsed_ns)
         self._let_go(held, accounts)
 
     def take(self, uuid: str) -> GpuWeights | None:

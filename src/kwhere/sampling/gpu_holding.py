@@ -55,6 +55,8 @@ class DeviceStep:
     holds: tuple[UnitHold, ...] = ()
     utilisation: float | None = None
     """0 where no process has a context on it, 1 where one has; None: not known."""
+    busy_percent: int = 0
+    """How busy it was; 100 where only that somebody runs there is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def _undivided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) 
         )
         for i, unit in enumerate(found.units)
     ]
-    return DeviceStep(found.units, active_use(holders, stranger_sm), shares, tuple(holds), _utilisation(state))
+    return DeviceStep(
+        found.units, active_use(holders, stranger_sm), shares, tuple(holds), _utilisation(state), _busy_percent(state)
+    )
 
 
 def _divided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) -> DeviceStep:
@@ -137,6 +141,7 @@ def _divided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) ->
         divided_holding(instances, len(units), total, 1),
         tuple(holds),
         _utilisation(state),
+        _busy_percent(state),
     )
 
 
@@ -277,3 +282,8 @@ def _utilisation(state: DeviceState) -> float | None:
     if state.readings is not None and state.readings.integer(GpuField.GPU_UTIL_PERCENT):
         return 1.0
     return None if state.processes is None else float(bool(state.processes))
+
+
+def _busy_percent(state: DeviceState) -> int:
+    told = state.readings.integer(GpuField.GPU_UTIL_PERCENT) if state.readings is not None else None
+    return min(100, told) if told is not None else 100 * bool(state.processes)

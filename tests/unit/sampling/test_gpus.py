@@ -438,3 +438,41 @@ def test_units_and_system_and_unallocated_are_the_devices(
         assert sum(gpu.energy_uj or 0 for gpu in entry.gpus) <= energy_uj
         assert all((gpu.held_idle_uj or 0) <= (gpu.energy_uj or 0) for gpu in entry.gpus)
         assert sum(gpu.held_idle_uj or 0 for gpu in entry.gpus) == (entry.figures.gpu_held_idle_uj or 0)
+
+
+def busy(percent: int) -> dict[GpuField, int]:
+    return {GpuField.GPU_UTIL_PERCENT: percent}
+
+
+def two_dies() -> GpuWorld:
+    """Return an MI250: two GPUs, of which GPU-0 measures both."""
+    node = make(claim(A))
+    node.gpus.add("GPU-1", joules=None, watts=None)
+    second = node.gpus.states["GPU-1"]
+    node.gpus.states["GPU-1"] = replace(second, device=replace(second.device, carrier="GPU-0"))
+    return node
+
+
+def test_the_other_die_of_a_package_pays_its_part_of_what_one_measures() -> None:  # case_gpu_18
+    node = two_dies()
+    node.holders.held.append(GpuClaim(B, "GPU-1"))
+    node.gpus.read("GPU-1", joules=None, watts=None, more=busy(80))
+    for _ in range(10):
+        node.step(500, more=busy(80))
+
+    (a_dynamic, a_idle), (b_dynamic, b_idle) = node.energy(A), node.energy(B)
+    assert (a_dynamic, a_idle) == (b_dynamic, b_idle)
+    assert a_dynamic + a_idle + b_dynamic + b_idle in range(4999, 5001)  # the package once: 500 W for 10 s
+    assert node.others() == (0, 0)
+
+
+def test_a_die_that_nobody_holds_leaves_dynamic_energy_to_the_other() -> None:  # case_gpu_18
+    node = two_dies()
+    node.gpus.read("GPU-1", joules=None, watts=None, more=busy(0))
+    for _ in range(10):
+        node.step(500, more=busy(80))
+
+    dynamic, idle = node.energy(A)
+    assert dynamic == 4000
+    assert idle == 500  # half of the package's 1000 J; the other half is nobody's
+    assert node.others() == (0, 500)

@@ -1,0 +1,18 @@
+"""AMD's GPUs by the files of their driver, where amdsmi is not installed."""
+
+from kwhere.core.errors import Unavailable
+from kwhere.meters.gpu_energy import GpuMeter
+from kwhere.meters.meter import MeterContext, Plugin
+
+SOURCE = "amdgpu"
+
+
+def build(context: MeterContext) -> GpuMeter:
+    """Return a meter of these GPUs. Raises Unavailable (absent)."""
+    for source in context.gpus:
+        if source.source == SOURCE:
+            return GpuMeter(SOURCE, source)
+    raise Unavailable("absent", f"{SOURCE}: expected a GPU of AMD without the package amdsmi, found none")
+
+
+plugin = Plugin(source=SOURCE, build=build)
