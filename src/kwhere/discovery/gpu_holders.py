@@ -20,9 +20,10 @@ from kwhere.discovery.unit_pids import UnitPids
 from kwhere.discovery.unit_source import TrackedUnit, UnitSource
 from kwhere.kernel.cgroups import CgroupLayout, CgroupVersion, detect_layout
 from kwhere.kernel.hostfs import HostFS
-from kwhere.kernel.processes import read_stat
+from kwhere.kernel.processes import read_environment, read_stat
 
 _SANDBOX = "pause"
+_PROCESSES_ASKED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def build_mapping(
     bits = SlurmBits(settings, node_names)
     prolog = PrologFinder(settings, bits)
     of_pods = UnitPids(host, layout, unit_settings, clock.boottime_ns)
-    kubelet = KubeletFinder(settings, partial(_is_alive, host, of_pods), clock.boottime_ns)
+    alive, host_name = partial(_is_alive, host, of_pods), partial(_host_name, host, of_pods)
+    kubelet = KubeletFinder(settings, alive, clock.boottime_ns, host_name)
     machines = MachineFinder(host, unit_settings.libvirt_xml_dirs)
     pids = UnitPids(host, layout, unit_settings, clock.boottime_ns)
     cgroup, environ = CgroupFinder(host, layout), EnvironFinder(host, pids, bits, clock.boottime_ns)
@@ -102,3 +104,15 @@ def _is_alive(host: HostFS, pids: UnitPids, pod: TrackedUnit) -> bool:
         except (Unavailable, SourceError):
             continue
     return not commands or any(command != _SANDBOX for command in commands)
+
+
+def _host_name(host: HostFS, pids: UnitPids, pod: TrackedUnit) -> str | None:
+    """Return the host name that kubelet gave a pod's processes: the pod's own, unless it asked for another."""
+    for pid in pids(pod)[:_PROCESSES_ASKED]:
+        try:
+            name = read_environment(host, pid, ("HOSTNAME",)).get("HOSTNAME")
+        except (Unavailable, SourceError):
+            continue
+        if name:
+            return name
+    return None

@@ -7,12 +7,13 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.unit import UnitKey
 from kwhere.devices.gpu_mapping_settings import GpuMappingSettings
+from kwhere.discovery import kubernetes
 from kwhere.discovery.gpu_cdi import CdiFiles
 from kwhere.discovery.gpu_claims import ClaimSource
 from kwhere.discovery.gpu_holds import GpuNode, Hold
 from kwhere.discovery.gpu_names import Place
 from kwhere.discovery.gpu_pods import PodDevice, all_replicas, holds_of, pod_devices
-from kwhere.discovery.pod_resources import ALLOCATABLE, LIST, parse_allocatable, parse_list
+from kwhere.discovery.pod_resources import ALLOCATABLE, LIST, PodResources, parse_allocatable, parse_list
 from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.transport import grpc
 
@@ -26,12 +27,18 @@ class KubeletFinder:
     sources = (ClaimSource.POD_RESOURCES, ClaimSource.DRA)
 
     def __init__(
-        self, settings: GpuMappingSettings, is_alive: Callable[[TrackedUnit], bool], clock_ns: Callable[[], int]
+        self,
+        settings: GpuMappingSettings,
+        is_alive: Callable[[TrackedUnit], bool],
+        clock_ns: Callable[[], int],
+        host_name: Callable[[TrackedUnit], str | None] = lambda pod: None,
     ) -> None:
-        """`is_alive` tells whether anything but the sandbox still runs in a pod."""
+        """`is_alive` tells whether anything but the sandbox still runs in a pod, `host_name` what its processes see."""
         self._settings = settings
         self._is_alive = is_alive
         self._clock_ns = clock_ns
+        self._host_name = host_name
+        self._named: dict[UnitKey, TrackedUnit] = {}
         self._cdi = CdiFiles(settings.cdi_dirs)
         self._totals: dict[tuple[str, str], int] = {}
         self._totals_due_ns: int | None = None
@@ -43,11 +50,33 @@ class KubeletFinder:
         settings = self._settings
         data = grpc.ask(settings.kubelet_socket, LIST, timeout_seconds=settings.kubelet_seconds)
         listed = parse_list(data, f"{settings.kubelet_socket} {LIST}")
+        node = self._with_names(node, listed)
         devices = pod_devices(listed, node, settings.resource_names, self._cdi.device_files)
         if any(device.replica is not None for device in devices):
             self._ask_totals()
         self.pods = tuple(devices)
         return self._marked(holds_of(devices, lambda resource, base: self._totals.get((resource, base))), node)
+
+    def _with_names(self, node: GpuNode, listed: PodResources) -> GpuNode:
+        """Return the node with names for pods whose log directories cannot be seen: a pod's host name is its own.
+
+        Only where one listed pod has that name: namespaces are not part of it.
+        """
+        nameless = [
+            unit for unit in node.of_managers((kubernetes.MANAGER,)) if "kube_pod" not in dict(unit.info.labels)
+        ]
+        if not nameless:
+            return node
+        holders = {(one.namespace, one.pod) for one in (*listed.devices, *listed.claimed)}
+        known = {unit.key: self._named[unit.key] for unit in nameless if unit.key in self._named}
+        for unit in nameless:
+            name = None if unit.key in known else self._host_name(unit)
+            found = [(namespace, pod) for namespace, pod in holders if pod == name]
+            if len(found) == 1:
+                labels = (*unit.info.labels, ("kube_namespace", found[0][0]), ("kube_pod", found[0][1]))
+                known[unit.key] = replace(unit, info=replace(unit.info, labels=labels))
+        self._named = known
+        return GpuNode(node.names, {**node.units, **known})
 
     def _ask_totals(self) -> None:
         """Ask how many replicas there are; a kubelet that does not say (before 1.23) leaves what the pods show."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.gpu_node import NamedGpus, NamedUnits, gpu, held, job, node, unit
+from tests.kubelet import container, devices, pod, serving
 from tests.unit.discovery.fake_cgroups import FakeCgroups
 
 from kwhere.core.errors import Unavailable
@@ -268,3 +269,15 @@ def test_of_a_copied_host_nothing_beside_its_files_is_asked(slurm: SlurmNode) ->
     slurm.job(42, 100)
 
     assert claims(slurm.mapping(copied=True)) == {}
+
+
+def test_a_pods_processes_tell_its_host_name(slurm: SlurmNode) -> None:
+    path = "/kubepods.slice/kubepods-pod1.slice"
+    slurm.cgroups.put(f"{path}/cri-containerd-a.scope", procs="100\n101\n")
+    slurm.process(100, PATH="/pause")
+    slurm.process(101, HOSTNAME="train")
+    slurm.units.add(unit("kubernetes", "1", run="1", cgroup=path))
+    with serving(slurm.root) as kubelet:
+        kubelet.pods = [pod("ml", "train", container("main", devices("nvidia.com/gpu", EIGHT[3].uuid)))]
+
+        assert claims(slurm.mapping(kubelet_socket=str(kubelet.path))) == {"1": ["3"]}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gpu_node import UUIDS, gpu, held, mig_uuid, node, pod
+from tests.gpu_node import UUIDS, gpu, held, mig_uuid, node, pod, unit
 from tests.kubelet import Kubelet, claim, container, devices, encode, serving
 from tests.kubelet import pod as listed
 
@@ -262,6 +262,27 @@ def test_two_pods_of_one_name_while_one_is_replaced(asked: Asked) -> None:
     found = asked.claims(one("nvidia.com/gpu", UUIDS[0]), here=node(DEVICES, old, new))
 
     assert {claim.unit.unit: claim.live for claim in found} == {"old": False, "new": True}
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "place"),
+    [pytest.param(["ml"], ["0"], id="one"), pytest.param(["ml", "other"], [], id="the-same-name-twice")],
+)
+def test_a_pod_whose_log_directory_cannot_be_seen_goes_by_its_host_name(
+    tmp_path: Path, namespaces: list[str], place: list[str]
+) -> None:
+    nameless = unit("kubernetes", "uid-1")
+    with serving(tmp_path) as kubelet:
+        kubelet.pods = [
+            listed(namespace, "train", container("main", devices("nvidia.com/gpu", UUIDS[index])))
+            for index, namespace in enumerate(namespaces)
+        ]
+        settings = GpuMappingSettings(kubelet_socket=kubelet.path)
+        finder = KubeletFinder(settings, lambda pod: True, lambda: 0, lambda pod: "train")
+
+        found = finder.find(node([gpu(0), gpu(1)], nameless))
+
+    assert held(found).get("uid-1", []) == place
 
 
 def test_more_names_by_setting(tmp_path: Path) -> None:
