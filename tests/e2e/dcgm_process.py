@@ -54,6 +54,13 @@ class DcgmProcess:
             return ""
 
 
+def free_address() -> str:
+    """Return an address on loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 @contextmanager
 def running_exporter(
     directory: Path, scenario: Scenario, *arguments: str, variables: Mapping[str, str] | None = None
@@ -61,9 +68,7 @@ def running_exporter(
     """Yield an exporter with these flags; it ends by SIGTERM and must end well."""
     library = install_fake_nvml(directory)
     scenario.write(library)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = free_address()
     log = directory / "log"
     command = [*PROGRAM, "-a", address, "--nvml-library", str(library), "-c", "1000", *arguments]
     environment = {**os.environ, "NODE_NAME": "node1", **(variables or {})}

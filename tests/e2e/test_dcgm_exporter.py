@@ -3,14 +3,17 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import bcrypt
 import pytest
-from tests.e2e.dcgm_process import PROGRAM, running_exporter
+from tests import kubelet as fake
+from tests.e2e.dcgm_process import PROGRAM, DcgmProcess, free_address, running_exporter
 from tests.fake_nvml.gpus import A100, H100, gpu, split
+from tests.fake_nvml.library import install_fake_nvml
 from tests.fake_nvml.scenario import LOST, Scenario
 from tests.prometheus_server import PrometheusServer, running_prometheus
 
@@ -150,6 +153,43 @@ def test_variables_stand_for_flags_and_web_config_keeps_strangers_out(tmp_path: 
     assert 'hpc_job="4711"' in line
     assert "Hostname" not in line
     assert (stranger.status, known.status) == (401, 200)
+
+
+def test_pods_are_those_that_kubelet_lists(tmp_path: Path) -> None:
+    device = split(gpu(H100, 0), ["3g.40gb", "1g.10gb"])
+    with fake.serving(tmp_path) as kubelet:
+        held = fake.devices("nvidia.com/mig-3g.40gb", device.migs[0].uuid)
+        kubelet.pods = [fake.pod("ml", "train", fake.container("main", held))]
+        flags = ("-k", "--pod-resources-kubelet-socket", str(kubelet.path))
+        with running_exporter(tmp_path, Scenario([device]), *flags) as exporter:
+            page = exporter.wait_for('pod="train"')
+
+    lines = [line for line in page.splitlines() if line.startswith("DCGM_FI_DEV_FB_USED{")]
+    assert ['container="main",namespace="ml",pod="train"' in line for line in lines] == [True, False]
+
+
+def test_an_agent_serves_the_face_where_it_is_turned_on(tmp_path: Path) -> None:
+    library = install_fake_nvml(tmp_path)
+    Scenario([gpu(A100, 0)]).write(library)
+    face, own = free_address(), free_address()
+    config = tmp_path / "agent.yaml"
+    config.write_text(
+        f"gpu: {{nvml_library: {library}, start_seconds: 60}}\n"
+        f"dcgm_exporter: {{enabled: true, address: '{face}'}}\n"
+        f"web: {{listen_addresses: ['{own}']}}\n"
+    )
+    command = [sys.executable, "-m", "kwhere", "agent", "--config.file", str(config), "--state", str(tmp_path / "s")]
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        agent = DcgmProcess(face, subprocess.Popen(command, stdout=stream, stderr=stream), log)
+    try:
+        page = agent.wait_for("DCGM_FI_DEV_POWER_USAGE{")
+    finally:
+        agent.process.terminate()
+        code = agent.process.wait(30)
+
+    assert 'modelName="NVIDIA A100-SXM4-40GB"' in page
+    assert code == 0
 
 
 @pytest.mark.parametrize(

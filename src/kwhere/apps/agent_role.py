@@ -20,6 +20,7 @@ from kwhere.agent.ledger_token import ensure_token
 from kwhere.agent.local_socket import SOCKET_NAME, LocalFacts, LocalSocket
 from kwhere.agent.runtime import Face
 from kwhere.apps.agent import BuiltAgent, build_agent, check_settings
+from kwhere.apps.dcgm_exporter import agent_faces
 from kwhere.apps.guests import guest_faces
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError, KwhereError
@@ -108,6 +109,7 @@ class AgentRole:
             settings.agent.guests, built.identity.node, built.agent.sampler, built.host, self.state_dir
         )
         built.agent.faces += [face, local, release, *build_push(settings, built), *guests]
+        built.agent.faces += agent_faces(settings.dcgm_exporter, built.gpus)
         built.agent.start()
         return RunningAgent(settings, built, face)
 

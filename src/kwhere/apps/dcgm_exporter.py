@@ -1,10 +1,12 @@
 """The program `dcgm-exporter`, and the same face inside an agent: GPUs, counters file, holders, HTTP."""
 
+import os
 import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from types import FrameType
 
 import structlog
@@ -15,17 +17,22 @@ from kwhere.apps.configuration import validate
 from kwhere.apps.gpus import open_gpus, start_gpus
 from kwhere.apps.logs import set_up_logs
 from kwhere.core.clock import Clock, SystemClock
-from kwhere.core.errors import ConfigError
+from kwhere.core.errors import ConfigError, NotFound, SourceError, Unavailable
 from kwhere.core.failure_memory import FailureMemory
-from kwhere.dcgm.counters import CounterSet, read_counters
+from kwhere.dcgm.cluster import api_of
+from kwhere.dcgm.counters import CounterSet, parse_counters, read_counters
 from kwhere.dcgm.device_choice import parse_choice
-from kwhere.dcgm.holdings import Holders, Jobs, NoJobs, PodOptions
+from kwhere.dcgm.holdings import Holders, Jobs, NoJobs, PodFacts, PodHold, PodOptions
 from kwhere.dcgm.job_files import read_job_files
 from kwhere.dcgm.page import Page, PageOptions
+from kwhere.dcgm.pods import FactsByPod, PodPlaces, PodWatch, pod_of
 from kwhere.dcgm.settings import DEFAULT_FILE, NO_CONFIGMAP, DcgmExporterSettings
+from kwhere.dcgm.sharing import Sharing
 from kwhere.dcgm.watching import Watcher, Windows
 from kwhere.devices.gpu import GpuSnapshot, Vendor
 from kwhere.devices.gpu_settings import GpuSettings
+from kwhere.devices.gpu_watch import GpuWatch
+from kwhere.discovery.gpu_node_facts import sees_host_processes
 from kwhere.kernel.hostfs import HostFS
 
 NANOSECONDS_PER_MILLISECOND = 1_000_000
@@ -40,9 +47,11 @@ log = structlog.get_logger(__name__)
 class CountersFile:
     """The counters in force, and the file they came from."""
 
-    def __init__(self, settings: DcgmExporterSettings) -> None:
+    def __init__(self, settings: DcgmExporterSettings, environ: Mapping[str, str] = os.environ) -> None:
         """Raises ConfigError where the file is wrong; the default file need not be there."""
         self._path = settings.collectors
+        self._configmap = settings.configmap_data
+        self._environ = environ
         self._lock = threading.Lock()
         self._seen = self._fingerprint()
         self.counters = self._read()
@@ -65,6 +74,11 @@ class CountersFile:
         return is_other
 
     def _read(self) -> CounterSet:
+        if self._configmap != NO_CONFIGMAP:
+            try:
+                return parse_counters(api_of(self._environ).counters(self._configmap), f"configmap {self._configmap}")
+            except (NotFound, Unavailable, SourceError) as error:
+                raise ConfigError(f"configmap_data: {self._configmap}: {error}") from error
         uses_default = self._path == DEFAULT_FILE and not self._path.exists()
         return read_counters(None if uses_default else self._path)
 
@@ -86,6 +100,8 @@ class Exporter:
         counters: CountersFile,
         hostname: str,
         *,
+        environ: Mapping[str, str] = os.environ,
+        host: HostFS | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`snapshot` None: this node has no GPU of NVIDIA's; the page is then empty."""
@@ -98,30 +114,61 @@ class Exporter:
         self.watcher = Watcher(_windows(settings), self._clock.monotonic_ns)
         self._page = Page(page_options(settings, hostname), self.watcher)
         self._pod_options = pod_options(settings)
+        self._host = host or HostFS()
+        self._pods = self._pod_watch(environ, hostname) if settings.kubernetes else None
+        self._sees_processes = settings.kubernetes_virtual_gpus and sees_host_processes(self._host)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to look."""
+        if self._pods is not None:
+            self._pods.start()
         self._thread = threading.Thread(target=self._run, name="dcgm-watch", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 1.8) -> None:
         """End."""
         self._stop.set()
+        if self._pods is not None:
+            self._pods.stop()
         if self._thread is not None:
             self._thread.join(timeout_seconds)
 
     def page(self) -> bytes:
         """Return the page of this moment; any thread, never waits for a GPU."""
-        snapshot = self._look()
-        holders = Holders((), self._jobs(), self._pod_options)
-        return self._page.render(snapshot, self._counters.counters, holders)
+        snapshot, pods = self._look()
+        facts = self._pods.facts if self._pods is not None else _no_facts
+        holders = Holders(pods, self._jobs(), self._pod_options, facts)
+        return self._page.render(snapshot, self._counters.counters, holders, self._sharing(pods))
 
-    def _look(self) -> GpuSnapshot:
-        snapshot = GpuSnapshot(Vendor.NVIDIA) if self._snapshot is None else self._snapshot()
-        self.watcher.observe(snapshot)
-        return snapshot
+    def _look(self) -> tuple[GpuSnapshot, Sequence[PodHold]]:
+        snapshot = self._now()
+        pods = self._pods.pods() if self._pods is not None else ()
+        sharing = self._sharing(pods)
+        self.watcher.observe(snapshot, sharing.weights if sharing is not None else None)
+        return snapshot, pods
+
+    def _now(self) -> GpuSnapshot:
+        return GpuSnapshot(Vendor.NVIDIA) if self._snapshot is None else self._snapshot()
+
+    def _sharing(self, pods: Sequence[PodHold]) -> Sharing | None:
+        if not (self._settings.kubernetes and self._settings.kubernetes_virtual_gpus):
+            return None
+        return Sharing(pods, cache(partial(pod_of, self._host)) if self._sees_processes else lambda _pid: None)
+
+    def _pod_watch(self, environ: Mapping[str, str], hostname: str) -> PodWatch:
+        settings = self._settings
+        places = PodPlaces(
+            settings.pod_resources_kubelet_socket, settings.nvidia_resource_names, settings.kubernetes_enable_dra
+        )
+        facts: Callable[[], FactsByPod] | None = None
+        if settings.kubernetes_enable_pod_labels or settings.kubernetes_enable_pod_uid:
+            try:
+                facts = partial(api_of(environ).pods, environ.get("NODE_NAME") or hostname)
+            except NotFound as error:
+                self._tell("pods of the cluster", str(error))
+        return PodWatch(places, self._now, self._tell, self._clock.monotonic_ns, facts)
 
     def _jobs(self) -> Jobs:
         directory = self._settings.hpc_job_mapping_dir
@@ -131,7 +178,7 @@ class Exporter:
         with self._failures_lock:
             repeats = self._failures.failed(subject, fault, self._clock.monotonic_ns())
         if repeats is not None:
-            log.warning("job file is left out", file=subject, fault=fault, count=repeats)
+            log.warning("source of holders is left out", source=subject, fault=fault, count=repeats)
 
     def _run(self) -> None:
         looks = 0
@@ -140,6 +187,44 @@ class Exporter:
             looks += 1
             if looks % int(_RELOAD_SECONDS / _LOOK_SECONDS) == 0:
                 self._counters.reload()
+
+
+class ExporterFace:
+    """The face as a part of an agent, over the GPUs that the agent reads anyway."""
+
+    def __init__(self, settings: DcgmExporterSettings, snapshot: Callable[[], GpuSnapshot] | None) -> None:
+        """Raises ConfigError where the counters file is wrong."""
+        counters = CountersFile(settings)
+        tell_counters(counters.counters)
+        self._exporter = Exporter(settings, snapshot, counters, hostname_of(settings, os.environ))
+        self._face = DcgmFace(http_settings(settings), SystemClock(), self._exporter.page)
+
+    def start(self) -> None:
+        """Begin to serve. Raises ConfigError."""
+        try:
+            self._face.start()
+        except ConfigError as error:
+            text = str(error).replace("web.listen_addresses", "dcgm_exporter.address")
+            raise ConfigError(text.replace("web.config_file", "dcgm_exporter.web_config_file")) from error
+        self._exporter.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._face.stop()
+        self._exporter.stop()
+
+
+def agent_faces(settings: DcgmExporterSettings, gpus: Iterable[object]) -> list[ExporterFace]:
+    """Return the face over an agent's GPUs, where it is turned on. Raises ConfigError."""
+    if not settings.enabled:
+        return []
+    watches = (one for one in gpus if isinstance(one, GpuWatch) and one.vendor is Vendor.NVIDIA)
+    watch = next(watches, None)
+    return [ExporterFace(settings, watch.snapshot if watch is not None else None)]
+
+
+def _no_facts(_namespace: str, _pod: str) -> PodFacts | None:
+    return None
 
 
 def run_exporter(
@@ -153,7 +238,7 @@ def run_exporter(
     set_up_logs("debug" if settings.debug else "info", as_json=settings.log_format == "json")
     if idle:
         log.warning("flags without effect here", flags=list(idle))
-    counters = CountersFile(settings)
+    counters = CountersFile(settings, environ)
     tell_counters(counters.counters)
     over, wake, again = threading.Event(), threading.Event(), threading.Event()
 
@@ -165,7 +250,9 @@ def run_exporter(
         signal.signal(number, on_signal)
     watches = open_gpus(gpu_settings(settings, nvml_library), HostFS())
     source = next((watch for watch in watches if watch.vendor is Vendor.NVIDIA), None)
-    exporter = Exporter(settings, source.snapshot if source else None, counters, hostname_of(settings, environ))
+    exporter = Exporter(
+        settings, source.snapshot if source else None, counters, hostname_of(settings, environ), environ=environ
+    )
     face = DcgmFace(http_settings(settings), SystemClock(), exporter.page)
     start_gpus([source] if source else [], gpu_settings(settings, nvml_library).start_seconds)
     exporter.start()
@@ -189,17 +276,11 @@ def run_exporter(
 def as_settings(given: Mapping[str, object]) -> DcgmExporterSettings:
     """Return the settings by key. Raises ConfigError that names flags, as they were typed."""
     try:
-        settings = validate(DcgmExporterSettings, dict(given))
+        return validate(DcgmExporterSettings, dict(given))
     except ConfigError as error:
         told = str(error).replace(": value error, ", ": ")
         lines = (re.sub(r"^([a-z_]+)", lambda key: "--" + key[1].replace("_", "-"), line) for line in told.split("\n"))
         raise ConfigError("\n".join(lines)) from None
-    if settings.configmap_data != NO_CONFIGMAP:
-        raise ConfigError(
-            "--configmap-data: reading a ConfigMap over the API is not supported; mount it and name the file with"
-            " --collectors"
-        )
-    return settings
 
 
 def with_flag_names(start: Callable[[], None]) -> None:

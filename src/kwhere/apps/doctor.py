@@ -32,6 +32,7 @@ from kwhere.ledger.journal import FILE_NAME
 from kwhere.ledger.journal_store import JournalIdentity
 from kwhere.ledger.rows import Entry, Slot
 from kwhere.local import (
+    doctor_dcgm,
     doctor_energy,
     doctor_gpu_claims,
     doctor_kernel,
@@ -74,7 +75,7 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
         return checks + examine(doctor_kernel.CHECKS, place)
     here = here_of(settings, place, _state_dir(settings, state_dir))
     checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
-    checks += examine(doctor_gpu_claims.CHECKS, place)
+    checks += examine(doctor_gpu_claims.CHECKS, place) + examine(doctor_dcgm.CHECKS, place)
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
     return checks + examine(doctor_state.CHECKS, here) + examine(doctor_roles.CHECKS, here)
 

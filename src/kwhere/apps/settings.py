@@ -8,6 +8,7 @@ from kwhere.agent.push_settings import PushSettings
 from kwhere.agent.redfish_proxy_settings import RedfishProxySettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.database.settings import DatabaseSettings, RetentionSettings, SiteSettings
+from kwhere.dcgm.settings import DcgmExporterSettings
 from kwhere.emission_factors.settings import EmissionFactorSettings
 from kwhere.series.settings import SeriesSettings
 from kwhere.server.settings import ServerSettings
@@ -21,6 +22,9 @@ class Settings(AgentConfig):
     push: PushSettings = Field(default=PushSettings(), description="Where the agent sends its ledger, if anywhere.")
     redfish_proxy: RedfishProxySettings = Field(
         default=RedfishProxySettings(), description="The proxy for nodes without a route to their BMC."
+    )
+    dcgm_exporter: DcgmExporterSettings = Field(
+        default=DcgmExporterSettings(), description="The face of dcgm-exporter: its names, its labels, its port."
     )
     server: ServerSettings = Field(default=ServerSettings(), description="The server.")
     database: DatabaseSettings = Field(default=DatabaseSettings(), description="The database.")

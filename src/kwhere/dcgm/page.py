@@ -15,9 +15,9 @@ from kwhere.dcgm.holdings import NOBODY, Holders, Holding, Labels, NoJobs
 from kwhere.dcgm.names import HostnameLabel, MappingLabels, MigValues
 from kwhere.dcgm.sharing import PodUse, Sharing
 from kwhere.dcgm.watching import Watcher
-from kwhere.dcgm.xids import meaning
 from kwhere.devices.gpu import GpuSnapshot
 from kwhere.devices.gpu_fields import GpuField
+from kwhere.devices.xid import xid_meaning
 from kwhere.exposition.text import escaped_label
 
 NVLINK_BYTES = "dcgm_nvlink_bytes_total"
@@ -273,7 +273,7 @@ def _write_xids(family: _Family, lines: list[_Line]) -> None:
         xid = newest.xid if newest is not None else 0
         if newest is None and not line.entity.state.up:
             continue
-        for _, labels in line.each(last=(("err_code", str(xid)), ("err_msg", meaning(xid)))):
+        for _, labels in line.each(last=(("err_code", str(xid)), ("err_msg", xid_meaning(xid)))):
             family.add(labels, str(xid))
 
 
