@@ -56,7 +56,17 @@ class AmdsmiLibrary:
         self._devices: dict[str, _Device] = {}
 
     def open(self) -> Opened:
-        """Load the library, and return the GPUs. Raises LibraryError."""
+        """Load the library, and return the GPUs. Raises LibraryError where the driver's files show none either."""
+        try:
+            return self._open_library()
+        except LibraryError as error:
+            self._devices = {}
+            try:
+                return self._files.open()
+            except LibraryError:
+                raise error from None
+
+    def _open_library(self) -> Opened:
         self._module = module = _import()
         try:
             module.amdsmi_init()
@@ -85,7 +95,9 @@ class AmdsmiLibrary:
 
     def read(self, uuid: str, groups: Collection[RateGroup]) -> Sequence[DeviceReport]:
         """Return one report per group. Raises DeviceDown, Reopen."""
-        device = self._devices[uuid]
+        device = self._devices.get(uuid)
+        if device is None:  # the library did not open
+            return self._files.read(uuid, groups)
         return [self._read_group(device, group) for group in groups]
 
     def events(self, timeout_seconds: float) -> Sequence[XidEvent]:
@@ -94,7 +106,8 @@ class AmdsmiLibrary:
 
     def close(self) -> None:
         """Give the library back."""
-        call(self._module, "amdsmi_shut_down")
+        if self._devices:
+            call(self._module, "amdsmi_shut_down")
 
     def _read_group(self, device: _Device, group: RateGroup) -> DeviceReport:
         sink, handle, uuid = FieldSink(), device.gpu.handle, device.gpu.device.uuid

@@ -287,9 +287,7 @@ def test_processes_by_open_files_when_they_draw(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.tree.amd("0000:03:00.0", 0, RADEON, gpu_metrics=table(3))
     bench.tree.links["proc/1/fd/0"] = "/dev/null"
-    text = (
-        "drm-driver: amdgpu\ndrm-client-id: 5\ndrm-pdev: 0000:03:00.0\ndrm-memory-vram: 2 MiB\ndrm-engine-gfx: {}"
-    )
+    text = "drm-driver: amdgpu\ndrm-client-id: 5\ndrm-pdev: 0000:03:00.0\ndrm-memory-vram: 2 MiB\ndrm-engine-gfx: {}"
     bench.tree.client(700, 9, 0, text.format(0))
     bench.open()
     bench.read()
