@@ -67,7 +67,8 @@ class KubeletFinder:
         ]
         if not nameless:
             return node
-        holders = {(one.namespace, one.pod) for one in (*listed.devices, *listed.claimed)}
+        holders = {(one.namespace, one.pod) for one in listed.devices}
+        holders |= {(one.namespace, one.pod) for one in listed.claimed}
         known = {unit.key: self._named[unit.key] for unit in nameless if unit.key in self._named}
         for unit in nameless:
             name = None if unit.key in known else self._host_name(unit)
