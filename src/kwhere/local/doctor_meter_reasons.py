@@ -139,6 +139,7 @@ ADVICE: Mapping[tuple[str, str], Advice] = {
     ),
     (ANY, "network"): _failed("cannot be reached", "Check the network to it."),
     (ANY, "closed"): _failed("closes the connection", "It may be restarting; it is asked again."),
+    (ANY, "failed"): _failed("its program ended with an error", "Run it by hand: the detail names it."),
     (ANY, "server_error"): _failed("answers with an error of its own", "It may be restarting; it is asked again."),
     (ANY, "stuck"): _failed("stands still", "Its value has not moved although the machine was busy."),
     (ANY, "stale"): _failed("stands still", "The time stamp of its readings does not move."),
