@@ -27,6 +27,8 @@ SYSTEM_FILE = Path("/etc/kwhere/kwhere.yaml")
 DROP_INS = "conf.d"
 MAX_FILE_BYTES = 1 << 20
 _BOOLEAN = "tag:yaml.org,2002:bool"
+_LOGIN = re.compile(r"//\S*@")
+"""User and password in an address, which a complaint about it does not tell on."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -189,6 +191,8 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> Iterator[str]:
 
 def _found(fault: Mapping[str, Any]) -> str:
     value = fault.get("input")
+    if isinstance(value, str):
+        value = _LOGIN.sub("//…@", value)
     return f", found {value!r}" if isinstance(value, str | int | float | bool) else ""
 
 

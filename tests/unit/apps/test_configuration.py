@@ -3,11 +3,12 @@
 import os
 import pwd
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from kwhere.apps.configuration import default_file, default_state_dir, load, read_file
 from kwhere.core.errors import ConfigError
@@ -78,6 +79,28 @@ def test_a_wrong_file_stops_the_start_and_names_the_key(tmp_path: Path, text: st
         load(Whole, file)
 
     assert message in str(caught.value)
+
+
+def refuse(value: str) -> str:
+    raise ValueError("not this one")
+
+
+class Addressed(BaseModel):
+    """A setting that refuses every address."""
+
+    url: Annotated[str, AfterValidator(refuse)] = ""
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [("https://admin:pa@ss/w@bmc/x", "//…@bmc/x"), ("postgresql://u:p@/db", "//…@/db"), ("//tok@h", "//…@h")],
+)
+def test_a_refused_address_shows_no_password(tmp_path: Path, url: str, shown: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(Addressed, write(tmp_path / "kwhere.yaml", f"url: '{url}'"))
+
+    assert str(caught.value).startswith("url: value error, not this one")
+    assert f"{shown}'" in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
