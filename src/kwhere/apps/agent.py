@@ -55,7 +55,8 @@ from kwhere.ledger.journal import Journal
 from kwhere.ledger.journal_store import JournalIdentity
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext
 from kwhere.meters.model import ModelMeter, idle_table_uw
-from kwhere.meters.registry import COMPONENT_ORDER, Meters, build_meters, is_worth_a_series
+from kwhere.meters.registry import Meters, build_meters, is_worth_a_series
+from kwhere.meters.sources import COMPONENT_ORDER
 from kwhere.sampling.energy_book import EnergyBook
 from kwhere.sampling.gpu_book import GpuBook
 from kwhere.sampling.meter_bank import COMPONENT_OF, MeterBank

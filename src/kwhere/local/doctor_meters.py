@@ -14,7 +14,8 @@ from kwhere.local.doctor_meter_reasons import advice_for
 from kwhere.local.doctor_place import Place
 from kwhere.local.doctor_remedies import load_module, open_powercap
 from kwhere.meters.meter import Meter
-from kwhere.meters.registry import PLATFORM_ORDER, Meters, SourceStatus
+from kwhere.meters.registry import Meters, SourceStatus
+from kwhere.meters.sources import PLATFORM_ORDER
 from kwhere.reports.figures import POWER, quantity
 
 RAPL_VENDORS = ("GenuineIntel", "AuthenticAMD", "HygonGenuine")

@@ -9,34 +9,8 @@ import kwhere.meters
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind
 from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
+from kwhere.meters.sources import COMPONENT_ORDER, PLATFORM_ORDER
 
-PLATFORM_ORDER = (
-    "cray",
-    "hwmon_energy",
-    "redfish",
-    "ipmi_dcmi",
-    "http_json",
-    "hwmon_power",
-    "scmi",
-    "psys",
-    "perf_psys",
-    "battery",
-)
-"""Whose platform is believed first; an unknown source comes last."""
-COMPONENT_ORDER = (
-    "hypervisor",
-    "powercap",
-    "perf",
-    "hwmon_energy",
-    "nvml",
-    "amdsmi",
-    "amdgpu",
-    "intel_gpu",
-    "cray",
-    "scmi",
-    "hwmon_power",
-    "model",
-)
 _COMMON = frozenset({"powercap", "psys", "model"})
 _NOT_HERE = frozenset({"absent", "unconfigured", "spare"})
 _COMPONENT_OF = {

@@ -1,6 +1,6 @@
 """Settings of energy sources (`meters.…`)."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kwhere.meters.http_json_settings import HttpJsonSettings
 from kwhere.meters.hwmon_settings import HwmonSettings
@@ -9,6 +9,7 @@ from kwhere.meters.ipmi_dcmi_settings import IpmiDcmiSettings
 from kwhere.meters.model_settings import ModelSettings
 from kwhere.meters.perf_settings import PerfSettings
 from kwhere.meters.redfish_settings import RedfishSettings
+from kwhere.meters.sources import PLATFORM_ORDER, SOURCES
 
 
 class MeterSettings(BaseModel):
@@ -46,6 +47,21 @@ class MeterSettings(BaseModel):
         default=HttpJsonSettings(), description="A PDU or a site's own store of readings, asked by HTTP."
     )
     redfish: RedfishSettings = Field(default=RedfishSettings(), description="The BMC, asked by Redfish.")
+
+    @field_validator("off")
+    @classmethod
+    def _are_sources(cls, value: frozenset[str]) -> frozenset[str]:
+        unknown = sorted(value - SOURCES)
+        if unknown:
+            raise ValueError(f"expected names of sources ({', '.join(sorted(SOURCES))}), found {unknown[0]!r}")
+        return value
+
+    @field_validator("platform")
+    @classmethod
+    def _measures_the_node(cls, value: str | None) -> str | None:
+        if value is not None and value not in PLATFORM_ORDER:
+            raise ValueError(f"expected a source of the node's total ({', '.join(PLATFORM_ORDER)})")
+        return value
 
     @property
     def platform_headroom_uw(self) -> int:

@@ -16,7 +16,7 @@ from kwhere.energy.reconciliation import (
     known_windows,
     total,
 )
-from kwhere.meters.registry import PLATFORM_ORDER
+from kwhere.meters.sources import PLATFORM_ORDER
 from kwhere.series.charts import Chart, ChartColumn, NodeRef
 from kwhere.series.functions import Grid, grid_of
 from kwhere.series.store import RawSeries, Selector, SeriesStore

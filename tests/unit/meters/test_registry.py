@@ -10,6 +10,7 @@ from kwhere.core.terms import Component
 from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
 from kwhere.meters.registry import SourceStatus, build_meters, plugins
 from kwhere.meters.settings import MeterSettings
+from kwhere.meters.sources import SOURCES
 
 
 def speakers(root: Path | FaultyFS) -> dict[str, str]:
@@ -95,7 +96,7 @@ def test_settings_leave_a_source_out_and_name_the_platform(tmp_path: Path) -> No
 
     without = build_meters(context(tmp_path, settings=MeterSettings(off=frozenset({"powercap"}))))
     named = build_meters(context(tmp_path, settings=MeterSettings(platform="psys", platform_headroom_watts=50.5)))
-    unheard = build_meters(context(tmp_path, settings=MeterSettings(platform="bmc")))
+    unheard = build_meters(context(tmp_path, settings=MeterSettings(platform="redfish")))
 
     assert without.by_component[Component.CPU].source == "model"
     assert SourceStatus("powercap", up=False, reason="off", detail="meters.off names it") in without.sources
@@ -108,6 +109,23 @@ def test_settings_leave_a_source_out_and_name_the_platform(tmp_path: Path) -> No
 def test_an_unknown_key_is_refused(key: str) -> None:
     with pytest.raises(ValidationError, match=key):
         MeterSettings.model_validate({key: 1})
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"off": ["powercap", "powrcap"]}, r"off\n.*expected names of sources \(amdgpu, .*found 'powrcap'"),
+        ({"platform": "redfsh"}, r"platform\n.*expected a source of the node's total \(cray, hwmon_energy, .*battery"),
+        ({"platform": "powercap"}, r"platform\n.*expected a source of the node's total"),
+    ],
+)
+def test_a_name_that_no_source_has_is_refused(setting: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        MeterSettings.model_validate(setting)
+
+
+def test_every_source_has_its_place_in_the_order() -> None:
+    assert {plugin.source for plugin in plugins()} <= SOURCES
 
 
 def test_every_source_and_setting_is_documented() -> None:
