@@ -19,9 +19,13 @@ from kwhere.apps.configuration import default_state_dir
 from kwhere.apps.gpus import open_gpus, start_gpus
 from kwhere.apps.own_server import ANSWER_SECONDS, server_of
 from kwhere.apps.settings import Settings
+from kwhere.collectors.gpu import expected_gpus
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.devices.gpu import GpuSource
+from kwhere.devices.gpu_activity import NothingOutside, lacks_activity
+from kwhere.devices.gpu_watch import GpuWatch
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.discovery.gpu_mapping import ClaimSourceState
 from kwhere.discovery.unit_source import TrackedUnit
@@ -35,6 +39,7 @@ from kwhere.local import (
     doctor_dcgm,
     doctor_energy,
     doctor_gpu_claims,
+    doctor_gpus,
     doctor_kernel,
     doctor_managers,
     doctor_process,
@@ -48,7 +53,7 @@ from kwhere.local.doctor_answers import MeterAnswer, ask_meters
 from kwhere.local.doctor_hints import hints
 from kwhere.local.doctor_journal import last_entry
 from kwhere.local.doctor_machine import container_of
-from kwhere.local.doctor_place import Here, Place
+from kwhere.local.doctor_place import Here, Place, SeenGpus
 from kwhere.local.doctor_targets import SECTION, Target, check_targets
 from kwhere.local.doctor_unit import Evidence, explain
 from kwhere.meters.meter import Meter, MeterContext, Plugin
@@ -74,6 +79,7 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
     if place.fs.is_recorded:
         return checks + examine(doctor_kernel.CHECKS, place)
     here = here_of(settings, place, _state_dir(settings, state_dir))
+    checks += examine(doctor_gpus.CHECKS, place)
     checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
     checks += examine(doctor_gpu_claims.CHECKS, place) + examine(doctor_dcgm.CHECKS, place)
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
@@ -133,6 +139,7 @@ def place_of(settings: Settings) -> Place:
         user=_user(),
         is_root=os.geteuid() == 0,
         container=None if fs.is_recorded else container_of(Path("/"), os.environ),
+        gpus=cache(lambda: _gpus(fs, settings)),
         gpu_claims=cache(lambda: _gpu_claims(fs, settings)),
     )
 
@@ -204,10 +211,16 @@ def _meters(fs: HostFS, settings: Settings) -> Meters:
 
 def _ask(fs: HostFS, settings: Settings) -> tuple[Meters, dict[str, MeterAnswer]]:
     """Return the meters that answered, closed again, and what they said; one that did not is down for that reason."""
-    context, meters = _open_meters(fs, settings)
-    answers = ask_meters(meters.meters)
-    for meter in meters.meters:
-        meter.close()
+    watches = open_gpus(settings.gpu, fs)
+    try:
+        start_gpus(watches, settings.gpu.start_seconds)
+        context, meters = _open_meters(fs, settings, watches)
+        answers = ask_meters(meters.meters)
+        for meter in meters.meters:
+            meter.close()
+    finally:
+        for watch in watches:
+            watch.close()
     by_source = {meter.source: meter for meter in meters.meters}
 
     def again(status: SourceStatus) -> Plugin:
@@ -226,10 +239,10 @@ def _found_or_raised(meter: Meter | None, failure: Unavailable | None, status: S
     return meter
 
 
-def _open_meters(fs: HostFS, settings: Settings) -> tuple[MeterContext, Meters]:
+def _open_meters(fs: HostFS, settings: Settings, gpus: Sequence[GpuSource] = ()) -> tuple[MeterContext, Meters]:
     topology = topology_of(fs)
     context = meter_context(fs, NodeCpu(topology, lambda: topology))
-    context = replace(context, settings=settings.meters, node=identify(settings.agent, fs).node)
+    context = replace(context, settings=settings.meters, node=identify(settings.agent, fs).node, gpus=gpus)
     context = with_calibration(context, settings.agent.state)
     return context, build_meters(context)
 
@@ -247,6 +260,24 @@ def _units(fs: HostFS, settings: Settings) -> Sequence[TrackedUnit]:
         for source in sources:
             source.close()
     return found
+
+
+def _gpus(fs: HostFS, settings: Settings) -> Sequence[SeenGpus]:
+    """Return the GPUs of each vendor, read once and closed again; whoever tells activity is asked where it lacks."""
+    watches = open_gpus(settings.gpu, fs)
+    seen = []
+    try:
+        start_gpus(watches, settings.gpu.start_seconds)
+        for watch in watches:
+            outside = watch.outside if isinstance(watch, GpuWatch) else NothingOutside()
+            found = watch.snapshot()
+            if lacks_activity(found):
+                outside.ask()
+            seen.append(SeenGpus(watch.source, found, outside.states(), expected_gpus(fs, found)))
+    finally:
+        for watch in watches:
+            watch.close()
+    return seen
 
 
 def _gpu_claims(fs: HostFS, settings: Settings) -> Sequence[ClaimSourceState]:

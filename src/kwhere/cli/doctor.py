@@ -5,12 +5,15 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kwhere.cli.flags import Flag, overrides, with_flags
 from kwhere.cli.settings_options import config_option, load_settings
+
+if TYPE_CHECKING:
+    from kwhere.apps.settings import Settings
 
 FLAGS = (
     Flag("path.procfs", "path.procfs", "Where procfs is mounted, or its recorded copy"),
@@ -26,6 +29,7 @@ WIDEST = 100
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with all checks")
 @click.option("--unit", "unit", metavar="ID", help="Say why this unit has the energy it has, or none")
+@click.option("--gpu", "gpu", is_flag=True, help="Read everything of every GPU here, to send it with a report")
 @click.option(
     "--targets",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -54,6 +58,7 @@ def doctor(
     *,
     as_json: bool,
     unit: str | None,
+    gpu: bool,
     targets: Path | None,
     token_file: Path | None,
     ca_file: Path | None,
@@ -71,6 +76,8 @@ def doctor(
     from kwhere.transport.settings import HttpClientSettings
 
     settings = load_settings(config_file, overrides(FLAGS, values))
+    if gpu:
+        return _gpus(settings, as_json=as_json)
     if unit is not None:
         checks = explain_unit(settings, state_dir, unit)
     elif targets is not None:
@@ -83,6 +90,22 @@ def doctor(
     else:
         click.echo("\n".join(report(checks, output_width(), colour=shows_colour())))
     return 1 if needs_a_person(checks) else 0
+
+
+def _gpus(settings: "Settings", *, as_json: bool) -> int:
+    """Print the self-check of GPUs; exit code 1 where a library or a GPU does not answer."""
+    from kwhere.apps.doctor import place_of
+    from kwhere.apps.doctor_gpu import examine_gpus
+    from kwhere.local.gpu_report import as_json as report_as_json
+    from kwhere.local.gpu_report_text import lines_of
+
+    place = place_of(settings)
+    found = examine_gpus(settings.gpu, place.fs, place.gpu_claims)
+    if as_json:
+        click.echo(json.dumps(report_as_json(found), indent=1))
+    else:
+        click.echo("\n".join(lines_of(found, output_width())))
+    return 0 if found.is_well else 1
 
 
 def output_width() -> int:

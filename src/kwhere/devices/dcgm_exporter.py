@@ -34,13 +34,14 @@ class DcgmExporter:
     ) -> None:
         """`url` may be `auto`: the one on this machine's port 9400, unless that is our own face."""
         self._url = (AUTO_URL if url == AUTO else url).rstrip("/").removesuffix("/metrics")
+        self._place = _without_secrets(self._url)
         self._is_auto = url == AUTO
         self._is_wanted = is_wanted
         self._monotonic_ns = monotonic_ns
         self._lock = Lock()
         self._latest: OutsideActivity | None = None
         self._answered_ns = 0
-        self._state = OutsideState(SOURCE, self._url, False, "unasked")
+        self._state = OutsideState(SOURCE, self._place, False, "unasked")
         self._over = Event()
         self._thread: Thread | None = None
 
@@ -68,14 +69,14 @@ class DcgmExporter:
             found = read_activity(page)
         except (Unavailable, SourceError, ConfigError) as error:
             reason = error.reason if isinstance(error, Unavailable) else "error"
-            self._state = OutsideState(SOURCE, self._url, False, reason, str(error))
+            self._state = OutsideState(SOURCE, self._place, False, reason, str(error))
             return
         if found:
             with self._lock:
                 self._latest, self._answered_ns = OutsideActivity(SOURCE, found), self._monotonic_ns()
-        self._state = OutsideState(SOURCE, self._url, True)
+        self._state = OutsideState(SOURCE, self._place, True)
         if not found:
-            self._state = OutsideState(SOURCE, self._url, True, "no_data", f"{self._url}: no DCGM_FI_PROF_ fields")
+            self._state = OutsideState(SOURCE, self._place, True, "no_data", f"{self._place}: no DCGM_FI_PROF_ fields")
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -101,10 +102,16 @@ class DcgmExporter:
         with HttpClient(self._url, settings) as client:
             answer = client.get("/metrics")
         if answer.headers.get("server", "").startswith("kwhere"):
-            raise Unavailable("own", f"{self._url}: is this agent's own face")
+            raise Unavailable("own", f"{self._place}: is this agent's own face")
         if answer.status != 200:
-            raise SourceError(f"{self._url}: expected status 200, found {answer.status}")
+            raise SourceError(f"{self._place}: expected status 200, found {answer.status}")
         return answer.text
+
+
+def _without_secrets(url: str) -> str:
+    """Return an address without user, password and query, to be shown."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _knock(url: str) -> None:

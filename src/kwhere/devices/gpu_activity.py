@@ -72,10 +72,11 @@ class NothingOutside:
 
 def lacks_activity(found: GpuSnapshot) -> bool:
     """Return whether there is a GPU whose library does not tell the activity of its parts."""
-    return any(state.up and not _tells_activity(state) for state in found.devices)
+    return any(state.up and not tells_activity(state) for state in found.devices)
 
 
-def _tells_activity(state: DeviceState) -> bool:
+def tells_activity(state: DeviceState) -> bool:
+    """Return whether a GPU's library tells the activity of its parts, or will with its next reading."""
     places = [one.readings for one in state.instances] or [state.readings or Readings()]
     return all(place.activity == LIBRARY or _tells_soon(place) for place in places)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kwhere.core.clock import Clock
+from kwhere.devices.gpu import GpuSnapshot
+from kwhere.devices.gpu_activity import OutsideState
 from kwhere.discovery.gpu_mapping import ClaimSourceState
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.discovery.unit_source import TrackedUnit
@@ -38,6 +40,16 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenGpus:
+    """One vendor's GPUs as they were read."""
+
+    source: str
+    found: GpuSnapshot
+    outside: tuple[OutsideState, ...] = ()
+    expected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A host under examination. What costs something is asked for by a call, and kept by whoever gives it."""
 
@@ -56,5 +68,7 @@ class Place:
     """The runtime that we run in."""
     answers: Callable[[], Mapping[str, MeterAnswer]] = dict
     """What each meter says now, by source; slow ones are waited for. Nothing where nobody was asked."""
+    gpus: Callable[[], Sequence[SeenGpus]] = tuple
+    """The GPUs of each vendor that has some here."""
     gpu_claims: Callable[[], Sequence[ClaimSourceState]] = tuple
     """How each source of who holds a GPU does; nothing where there is no GPU."""
