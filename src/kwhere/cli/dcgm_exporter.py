@@ -107,7 +107,7 @@ OPTIONS: tuple[Option, ...] = (
     _option("configmap-data", "NAMESPACE:NAME of a ConfigMap with the counters, or none", short="m"),
     _option(
         "remote-hostengine-info",
-        "HOST:PORT of an nv-hostengine",
+        "HOST:PORT; names the host in the label, GPUs are those of this machine",
         short="r",
         variable="DCGM_REMOTE_HOSTENGINE_INFO",
     ),

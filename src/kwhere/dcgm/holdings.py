@@ -8,6 +8,14 @@ from typing import Protocol
 from kwhere.dcgm.entities import Entity
 
 Labels = tuple[tuple[str, str], ...]
+RESERVED = frozenset(
+    (
+        *("gpu", "UUID", "uuid", "gpu_uuid", "pci_bus_id", "device", "modelName", "model_name", "nvlink"),
+        *("GPU_I_PROFILE", "GPU_I_ID", "Hostname", "hostname", "err_code", "err_msg", "xid", "window_size_in_ms"),
+        *("clock_event", "health_watch", "health_error_code", "hpc_job", "vgpu", "pod_uid"),
+    )
+)
+"""Labels that series have anyway: a pod's label of that name would stand there a second time, and break the page."""
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]", re.ASCII)
 
 
@@ -45,6 +53,7 @@ class Holding:
     pod: tuple[str, str] | None = None
     """Namespace and name."""
     pod_uid: str = ""
+    """As the device's list has it: what its use is told by."""
     replicas: int = 1
     """How many series of this entity the pod has."""
 
@@ -148,14 +157,18 @@ class Holders:
         if options.virtual_gpus and hold.replica is not None:
             found["vgpu"] = str(hold.replica)
         labels = _sorted({options.prefix + name: value for name, value in found.items()})
-        return Holding(labels, (hold.namespace, hold.pod), uid, replicas)
+        return Holding(labels, (hold.namespace, hold.pod), hold.pod_uid, replicas)
 
     def _pod_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
         allowed = self._options.allowed_labels
         found: dict[str, str] = {}
         for name, value in sorted(labels.items()):
+            clean = label_name(name)
+            shown = self._options.prefix + clean
+            if shown in RESERVED or shown.startswith(("__", "DCGM_FI_", "dra_")):
+                continue
             if not allowed or any(expression.search(name) for expression in allowed):
-                found.setdefault(label_name(name), value)
+                found.setdefault(clean, value)
         return found
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 
@@ -72,8 +72,13 @@ class PodWatch:
     def pods(self) -> Sequence[PodHold]:
         """Return who holds what."""
         with self._lock:
-            is_old = self._listed_ns is not None and self._clock_ns() - self._listed_ns > KEPT_NS
-            return () if is_old else self._pods
+            if self._listed_ns is not None and self._clock_ns() - self._listed_ns > KEPT_NS:
+                return ()
+            return [one if one.pod_uid else replace(one, pod_uid=self._uid(one)) for one in self._pods]
+
+    def _uid(self, hold: PodHold) -> str:
+        found = self._facts.get((hold.namespace, hold.pod))
+        return found.uid if found is not None else ""
 
     def facts(self, namespace: str, pod: str) -> PodFacts | None:
         """Return what is known of a pod besides."""

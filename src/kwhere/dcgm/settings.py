@@ -78,7 +78,7 @@ class DcgmExporterSettings(BaseModel):
         default=MappingLabels.SERIES, description="Where pods and jobs are told: series, info (one to join) or both."
     )
     remote_hostengine_info: str = Field(
-        default="", description="HOST:PORT of an nv-hostengine, a source of profiling values of older boards."
+        default="", description="HOST:PORT; names the host in the label Hostname. GPUs are those of this machine."
     )
     xid_count_window_size: int = Field(
         default=300_000, ge=1000, le=86_400_000, description="Milliseconds in which XIDs are counted."

@@ -45,7 +45,7 @@ class _Device:
     """What is remembered of one device."""
 
     xids: dict[tuple[int, int | None], int] = field(default_factory=dict)
-    xid_events: deque[tuple[int, int, int | None]] = field(default_factory=deque)
+    xid_events: list[tuple[int, int, int | None]] = field(default_factory=list)
     """When, which XID, which GPU instance."""
     masks: deque[tuple[int, int]] = field(default_factory=deque)
     events: Counter[int] = field(default_factory=Counter)
@@ -67,9 +67,11 @@ class Watcher:
         self,
         windows: Windows = Windows(),
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        utc_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._windows = windows
         self._clock_ns = clock_ns
+        self._utc_ns = utc_ns
         self._lock = Lock()
         self._devices: dict[str, _Device] = {}
 
@@ -78,8 +80,9 @@ class Watcher:
         now_ns = self._clock_ns()
         with self._lock:
             for state in snapshot.devices:
+                is_new = state.device.uuid not in self._devices
                 known = self._devices.setdefault(state.device.uuid, _Device())
-                self._take_xids(known, state, now_ns)
+                self._take_xids(known, state, now_ns, is_new=is_new)
                 self._forget(known, now_ns)
                 if state.up and state.readings is not None:
                     self._take_mask(known, state, now_ns)
@@ -133,12 +136,14 @@ class Watcher:
             found = known.pod_uj.get(pod) if known else None
             return None if found is None else int(found) // 1000
 
-    def _take_xids(self, known: _Device, state: DeviceState, now_ns: int) -> None:
+    def _take_xids(self, known: _Device, state: DeviceState, now_ns: int, *, is_new: bool) -> None:
+        """Take in XIDs that came since the last look. Of those before the first, only when each came last is known."""
         for one in state.xids:
             key = (one.xid, one.gpu_instance)
-            fresh = one.count - known.xids.get(key, 0)
+            fresh = max(0, one.count - known.xids.get(key, 0))
             known.xids[key] = one.count
-            known.xid_events.extend((now_ns, one.xid, one.gpu_instance) for _ in range(max(0, fresh)))
+            came_ns = now_ns - max(0, self._utc_ns() - one.last_utc_ns)
+            known.xid_events += [(came_ns, one.xid, one.gpu_instance)] * (min(fresh, 1) if is_new else fresh)
 
     def _take_mask(self, known: _Device, state: DeviceState, now_ns: int) -> None:
         assert state.readings is not None
@@ -150,8 +155,9 @@ class Watcher:
         known.events.update(bit for bit in CLOCK_EVENTS if mask & bit)
 
     def _forget(self, known: _Device, now_ns: int) -> None:
-        while known.xid_events and known.xid_events[0][0] < now_ns - self._windows.xid_ns:
-            known.xid_events.popleft()
+        if known.xid_events:
+            oldest_ns = now_ns - self._windows.xid_ns
+            known.xid_events = [event for event in known.xid_events if event[0] >= oldest_ns]
         while known.masks and known.masks[0][0] < now_ns - self._windows.clock_events_ns:
             _, mask = known.masks.popleft()
             known.events.subtract(bit for bit in CLOCK_EVENTS if mask & bit)

@@ -140,3 +140,31 @@ def test_choices_that_are_none(text: str) -> None:
 @pytest.mark.parametrize(("text", "ids"), [("g", None), ("g:-1", None), ("g:0,2-4", {0, 2, 3, 4}), (" i:7 ", {7})])
 def test_choices(text: str, ids: set[int] | None) -> None:
     assert parse_choice(text, "devices").ids == ids
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu", "UUID", "Hostname", "hpc_job", "err_code", "DCGM_FI_DRIVER_VERSION", "__name__"]
+)
+def test_a_pods_label_never_stands_beside_one_of_the_series_case_gpu_83_85(name: str) -> None:
+    facts = PodFacts(labels={name: "liar"})
+    options = PodOptions(with_labels=True)
+    holders = Holders([ALICE], NoJobs(), options, lambda _namespace, _pod: facts)
+
+    lines = samples(
+        snapshot(device(0, {GpuField.POWER_UW: 0})),
+        POWER,
+        "DCGM_FI_DRIVER_VERSION, label",
+        options=PageOptions(hostname="n"),
+        holders=holders,
+    )
+
+    assert not [line for line in lines if "liar" in line]
+
+
+def test_a_label_of_that_name_is_shown_behind_a_prefix() -> None:
+    options = PodOptions(with_labels=True, prefix="k8s_")
+    holders = Holders([ALICE], NoJobs(), options, lambda _namespace, _pod: PodFacts(labels={"gpu": "a100"}))
+
+    [line] = samples(snapshot(device(0, {GpuField.POWER_UW: 0})), POWER, holders=holders)
+
+    assert 'k8s_gpu="a100"' in line

@@ -128,12 +128,13 @@ def test_compute_instances_of_one_gpu_instance_are_one_series_case_gpu_85() -> N
 
 def test_an_xid_twice_is_seen_twice_case_gpu_77() -> None:
     now = [0]
-    watcher = Watcher(clock_ns=lambda: now[0])
+    watcher = Watcher(clock_ns=lambda: now[0], utc_ns=lambda: now[0])
+    watcher.observe(snapshot(device(0)))
     rows = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT, counter")
     for count in (1, 2):
-        found = snapshot(device(0, xids=[XidCount(31, count, count * SECOND)]))
-        watcher.observe(found)
         now[0] += SECOND
+        found = snapshot(device(0, xids=[XidCount(31, count, now[0])]))
+        watcher.observe(found)
 
     gauge, counted = samples(found, *rows, watcher=watcher)
     now[0] += 301 * SECOND
@@ -162,7 +163,7 @@ def test_an_xid_of_an_instance_is_not_its_neighbours() -> None:
 
 def test_xids_of_a_lost_gpu_are_still_told_case_gpu_94() -> None:
     lost = device(0, {GpuField.POWER_UW: 1}, up=False, xids=[XidCount(79, 1, 1)])
-    found, watcher = snapshot(lost, device(1, {GpuField.POWER_UW: 2_000_000})), Watcher()
+    found, watcher = snapshot(lost, device(1, {GpuField.POWER_UW: 2_000_000})), Watcher(utc_ns=lambda: 2)
     watcher.observe(found)
 
     lines = samples(found, POWER, "DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT, counter", watcher=watcher)

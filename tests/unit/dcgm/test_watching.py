@@ -11,7 +11,7 @@ from kwhere.dcgm.device_choice import DeviceChoice
 from kwhere.dcgm.entities import entities
 from kwhere.dcgm.health import Health, judge
 from kwhere.dcgm.watching import Watcher, Windows
-from kwhere.devices.gpu import DeviceState, LinkReadings, Readings
+from kwhere.devices.gpu import DeviceState, LinkReadings, Readings, XidCount
 from kwhere.devices.gpu_fields import Absence, GpuField
 
 
@@ -156,3 +156,12 @@ def test_replays_of_a_minute() -> None:
         watcher.observe(snapshot(device(0, {GpuField.PCIE_REPLAYS: replays}, medium_ns=second * SECOND + 1)))
 
     assert watcher.replays("GPU-0") == 7
+
+
+@pytest.mark.parametrize(("age_seconds", "counted"), [(10, {79: 1}), (301, {})])
+def test_xids_before_the_first_look_count_by_when_they_came(age_seconds: int, counted: dict[int, int]) -> None:
+    watcher = Watcher(clock_ns=lambda: 10_000 * SECOND, utc_ns=lambda: 5_000 * SECOND)
+
+    watcher.observe(snapshot(device(0, xids=[XidCount(79, 7, (5_000 - age_seconds) * SECOND)])))
+
+    assert watcher.xid_counts("GPU-0", None) == counted
