@@ -105,7 +105,7 @@ class ElectricityMapsProvider:
         rows: list[Row] = []
         count, reply = 0, None
         for reply in self._answers(zone, span):
-            items = list(self._items(reply))
+            items = list(self._items(reply, zone))
             count += len(items)
             rows += self._rows(items)
         assert reply is not None
@@ -114,7 +114,7 @@ class ElectricityMapsProvider:
     def forecast(self, zone: str, span: Span) -> Sequence[Factor]:
         """Return the forecast within `span`; the plan decides whether there is one."""
         reply = self._ask("forecast", zone, {})
-        items = list(self._items(reply))
+        items = list(self._items(reply, zone))
         updated = _updated(reply.json())
         rows = [Row(row.span, row.grams_per_kwh, Quality.FORECAST, updated) for row in self._rows(items)]
         return self._made(zone, rows, span, len(items), reply)
@@ -169,11 +169,17 @@ class ElectricityMapsProvider:
         except KwhereError:
             return ""
 
-    def _items(self, reply: Reply) -> Iterator[Mapping[str, object]]:
-        """Yield the figures of an answer: a list under one of three names, or the answer itself."""
+    def _items(self, reply: Reply, zone: str) -> Iterator[Mapping[str, object]]:
+        """Yield the figures of an answer: a list under one of three names, or the answer itself.
+
+        Raises SourceError for an answer about another zone: grams of the wrong country look right.
+        """
         document = reply.json()
         if not isinstance(document, dict):
             raise SourceError(f"{reply.place}: expected an object")
+        wanted, said = self._settings.own_zone(zone), document.get("zone")
+        if isinstance(said, str) and said.casefold() != wanted.casefold():
+            raise SourceError(f"{reply.place}: expected figures of zone {wanted}, found {said[:40]!r}")
         for name in ("history", "data", "forecast"):
             if isinstance(document.get(name), list):
                 yield from objects(document[name])

@@ -230,6 +230,25 @@ def test_electricity_maps_null_other_scope_and_no_integer(tmp_path: Path) -> Non
     assert told(factors) == [("09:00", 67.25, "measured"), ("12:00", 60.0, "estimated")]
 
 
+def said_of(zone: object) -> dict[str, object]:
+    return {"zone": zone, "history": [{"carbonIntensity": 400, "datetime": "2026-11-29T11:00:00.000Z"}]}
+
+
+@pytest.mark.parametrize("said", ["DE", "FR-COR", ""])
+def test_case_energy_e1_electricity_maps_of_another_zone_is_refused(tmp_path: Path, said: str) -> None:
+    with (
+        provided("electricity_maps", always(said_of(said)), tmp_path) as (provider, _, _clock),
+        pytest.raises(SourceError, match=f"expected figures of zone FR, found {said!r}"),
+    ):
+        provider.factors("FR", LAST_HOURS)
+
+
+@pytest.mark.parametrize("said", ["FR", "fr", None, 7])
+def test_case_energy_e1_electricity_maps_of_the_zone_or_of_none_named(tmp_path: Path, said: object) -> None:
+    with provided("electricity_maps", always(said_of(said)), tmp_path) as (provider, _, _clock):
+        assert [(factor.zone, factor.grams_per_kwh) for factor in provider.factors("FR", LAST_HOURS)] == [("FR", 400)]
+
+
 def test_electricity_maps_of_another_sort(tmp_path: Path) -> None:
     settings = {"version": "v4", "scope": "direct", "system": "production", "granularity": "15_minutes"}
     items = [{"carbonIntensity": 9, "datetime": "2026-11-29T11:45:00Z", "isEstimated": False}]
