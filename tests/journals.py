@@ -53,6 +53,8 @@ class HandJournal:
     """Slots of one agent, appended by a test."""
 
     node: str = "n1"
+    node_names: tuple[str, ...] = ()
+    """What slurmds on it are called; empty: as the node."""
     machine_id: str = "machine-1"
     boot_id: str = "boot-1"
     parent: str | None = None
@@ -116,7 +118,7 @@ class HandJournal:
         return PageHeader(
             format=FORMAT,
             node=self.node,
-            node_names=(self.node,),
+            node_names=self.node_names or (self.node,),
             machine_id=self.machine_id,
             boot_id=self.boot_id,
             parent=self.parent,

@@ -277,21 +277,26 @@ def worst_of(book: Book, quality: ColumnElement[str]) -> ColumnElement[int]:
 
 
 def _sum_units(connection: Connection, book: Book, node_ids: Sequence[int], start_ns: int) -> None:
-    """Lifetime figures are the sum of a unit's days: nothing is added on, a key that is gone goes."""
-    usage, runs, days, units = schema.usage_day.c, schema.unit_runs.c, book.day.c, book.unit
+    usage, runs = schema.usage_day.c, schema.unit_runs.c
     here = (
         select(runs.unit_id)
         .join(schema.usage_day, usage.unit_run_id == runs.id)
         .where(usage.node_id.in_(node_ids), usage.start_ns == start_ns, runs.unit_id.is_not(None))
     )
+    sum_units(connection, book, here)
+
+
+def sum_units(connection: Connection, book: Book, unit_ids: Select[Any] | Sequence[int]) -> None:
+    """Lifetime figures are the sum of a unit's days: nothing is added on, a key that is gone goes."""
+    runs, days, units = schema.unit_runs.c, book.day.c, book.unit
     query = (
         select(runs.unit_id, days[book.key], func.sum(days[book.amount]), worst_of(book, days.quality))
         .join(schema.unit_runs, runs.id == days.unit_run_id)
-        .where(runs.unit_id.in_(here))
+        .where(runs.unit_id.in_(unit_ids))
         .group_by(runs.unit_id, days[book.key])
     )
     rows: list[bulk.Row] = [
         (unit_id, key_id, total, book.qualities[rank]) for unit_id, key_id, total, rank in connection.execute(query)
     ]
-    connection.execute(delete(units).where(units.c.unit_id.in_(here)))
+    connection.execute(delete(units).where(units.c.unit_id.in_(unit_ids)))
     bulk.upsert(connection, units, ("unit_id", book.key), {book.amount: Merge.NEW, "quality": Merge.NEW}, rows)

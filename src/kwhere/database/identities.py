@@ -47,7 +47,7 @@ def ensure_node(connection: Connection, cluster: str, name: str) -> NodeRow:
     return NodeRow(connection.execute(found).scalar_one(), cluster_id)
 
 
-def _ensure_accounts(
+def ensure_accounts(
     connection: Connection, table: Table, cluster_id: int, seen: Mapping[str, int]
 ) -> Mapping[str, int]:
     """Return ids by name; `seen` are the names with the newest moment, UTC ns."""
@@ -134,9 +134,14 @@ class RunRegistry:
 
 
 def _register(connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSums]) -> dict[RunKey, int]:
-    user_ids = _ensure_accounts(connection, schema.users, node.cluster_id, _newest(runs, "user"))
-    project_ids = _ensure_accounts(connection, schema.projects, node.cluster_id, _newest(runs, "project"))
-    rows = [_unit_row(node, key, run, user_ids, project_ids) for key, run in runs.items() if key.kind == EntryKind.UNIT]
+    user_ids = ensure_accounts(connection, schema.users, node.cluster_id, _newest(runs, "user"))
+    project_ids = ensure_accounts(connection, schema.projects, node.cluster_id, _newest(runs, "project"))
+    theirs = _claimed(connection, node.id, runs)
+    rows = [
+        _unit_row(node, key, run, user_ids, project_ids)
+        for key, run in runs.items()
+        if key.kind == EntryKind.UNIT and key not in theirs
+    ]
     bulk.upsert(connection, schema.units, _UNIT_KEY, _UNIT_MERGES, rows)
     bulk.upsert(
         connection, schema.unit_runs, _RUN_KEY, _RUN_MERGES, [_run_row(node, key, run) for key, run in runs.items()]
@@ -145,6 +150,18 @@ def _register(connection: Connection, node: NodeRow, runs: Mapping[RunKey, RunSu
     if rows:
         _rename(connection, node, runs, user_ids, project_ids)
     return _find(connection, node.id, runs)
+
+
+def _claimed(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]) -> set[RunKey]:
+    """Return those that are part of a manager's unit: this node's own unit of them is gone."""
+    table = schema.unit_runs
+    found: set[RunKey] = set()
+    for words in _chunks(sorted({key.run for key in runs})):
+        query = select(table.c.kind, table.c.manager, table.c.unit, table.c.run).where(
+            table.c.node_id == node_id, table.c.run.in_(words), table.c.claim == "claimed"
+        )
+        found.update(RunKey(*row) for row in connection.execute(query))
+    return found
 
 
 _UNIT_KEY = ("cluster_id", "manager", "unit", "run", "scope_node_id")
@@ -243,7 +260,8 @@ def _held_names(
         .join(units, units.c.id == unit_runs.c.unit_id)
         .outerjoin(users, users.c.id == units.c.user_id)
         .outerjoin(projects, projects.c.id == units.c.project_id)
-        .where(unit_runs.c.node_id == node_id)
+        # What a manager has judged is no longer its node's to name.
+        .where(unit_runs.c.node_id == node_id, unit_runs.c.claim.is_(None))
     )
     for words in _chunks(sorted({key.run for key in runs})):
         for row in connection.execute(query.where(unit_runs.c.run.in_(words))):

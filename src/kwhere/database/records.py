@@ -181,6 +181,9 @@ class UnitRecord:
     gpu: GpuTotals = NO_GPUS
     gpus: tuple[UnitGpu, ...] = ()
     """By node, index and instance."""
+    queue: str | None = None
+    """Partition, queue or namespace."""
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

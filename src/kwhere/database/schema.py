@@ -13,7 +13,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     Text,
@@ -22,18 +21,13 @@ from sqlalchemy import (
 )
 
 from kwhere.core.terms import Component
+from kwhere.database.managed_tables import managed_unit_columns, manager_nodes, manager_states, memberships
+from kwhere.database.tables import Key, metadata
 from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+__all__ = ["manager_nodes", "manager_states", "memberships", "metadata"]
 
 PEAK_COLUMNS: tuple[str, ...] = ("memory_peak_bytes", "gpu_memory_peak_bytes")
 """Figures that do not add up: of two, the larger."""
@@ -46,9 +40,6 @@ FIGURE_COLUMNS: tuple[str, ...] = (*SUM_COLUMNS, *PEAK_COLUMNS)
 SHARE_NAMES: tuple[str, ...] = ("units_dynamic_uj", "units_idle_uj", "system_uj", "unallocated_uj")
 BALANCE_COLUMNS: tuple[str, ...] = tuple(f"{component}_{share}" for component in Component for share in SHARE_NAMES)
 """Per component: dynamic and idle energy of units, energy of `system`, of `unallocated`."""
-
-# SQLite counts up only an INTEGER primary key; PostgreSQL needs 64 bits for a busy site.
-Key = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def _bigints(names: tuple[str, ...], *, nullable: bool = True) -> list[Column[int]]:
@@ -109,6 +100,8 @@ projects = Table(
     Column("cluster_id", Key, ForeignKey("clusters.id"), nullable=False),
     Column("name", String(255), nullable=False),
     Column("last_seen_ns", BigInteger, nullable=False),
+    Column("description", Text),
+    Column("parent", String(255)),
     UniqueConstraint("cluster_id", "name"),
 )
 
@@ -132,6 +125,7 @@ units = Table(
     Column("submitted_ns", BigInteger),
     Column("started_ns", BigInteger, nullable=False),
     Column("ended_ns", BigInteger, comment="null while it runs"),
+    *managed_unit_columns(),
     UniqueConstraint("cluster_id", "manager", "unit", "run", "scope_node_id"),
 )
 Index("ix_units_started", units.c.started_ns, units.c.id)
@@ -182,10 +176,15 @@ unit_runs = Table(
     Column("unit_id", Key, ForeignKey("units.id"), index=True),
     Column("started_ns", BigInteger, nullable=False),
     Column("ended_ns", BigInteger),
+    Column("claim", String(16), comment="claimed or unverified; null: its manager was not asked, or does not know it"),
+    Column("unclaimed_since_ns", BigInteger, comment="when its manager first did not know it"),
     UniqueConstraint("node_id", "run", "unit", "manager", "kind"),
 )
 _live = unit_runs.c.ended_ns.is_(None)
 Index("ix_unit_runs_live", unit_runs.c.node_id, sqlite_where=_live, postgresql_where=_live)
+_open = unit_runs.c.claim.is_(None) | (unit_runs.c.claim != "claimed")
+Index("ix_unit_runs_open", unit_runs.c.manager, unit_runs.c.id, sqlite_where=_open, postgresql_where=_open)
+Index("ix_unit_runs_unit", unit_runs.c.manager, unit_runs.c.unit)
 
 run_totals = Table(
     "run_totals",

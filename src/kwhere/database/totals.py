@@ -1,9 +1,9 @@
 """Lifetime totals of runs, and of units what lists are sorted by."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete, func, literal, select, update
 
 from kwhere.database import bulk, schema
 from kwhere.database.bulk import Merge
@@ -91,12 +91,59 @@ def _add_to_units(connection: Connection, rows: list[bulk.Row]) -> None:
         source = (
             f"SELECT r.unit_id, {sums} FROM unnest({', '.join(['%s::bigint[]'] * 7)})"  # noqa: S608 - schema's names
             f" AS v ({', '.join(_UNIT_COLUMNS)}, run_id) JOIN unit_runs r ON r.id = v.run_id"
-            " WHERE r.unit_id IS NOT NULL GROUP BY r.unit_id"
+            # In order: pages of two nodes then never wait for each other crosswise.
+            " WHERE r.unit_id IS NOT NULL GROUP BY r.unit_id ORDER BY r.unit_id"
         )
         connection.exec_driver_sql(target + source + conflict, bulk.arrays(rows, ["bigint"] * 7))
+    else:
+        source = "SELECT unit_id, ?, ?, ?, ?, ?, ? FROM unit_runs WHERE id = ? AND unit_id IS NOT NULL"
+        connection.exec_driver_sql(target + source + conflict, rows)
+    _sum_power(connection, [row[-1] for row in rows])
+
+
+def _sum_power(connection: Connection, run_ids: Sequence[object]) -> None:
+    """A manager's unit draws on several nodes: its power is the sum over its runs that are still heard of."""
+    runs, totals, units = schema.unit_runs.c, schema.run_totals.c, schema.unit_totals
+    here = select(runs.unit_id).where(runs.id.in_(run_ids), runs.claim == "claimed").distinct()
+    found = [unit_id for unit_id in connection.execute(here).scalars() if unit_id is not None]
+    if not found:
         return
-    source = "SELECT unit_id, ?, ?, ?, ?, ?, ? FROM unit_runs WHERE id = ? AND unit_id IS NOT NULL"
-    connection.exec_driver_sql(target + source + conflict, rows)
+    now = (
+        select(func.sum(totals.power_uw))
+        .join(schema.unit_runs, runs.id == totals.unit_run_id)
+        .where(runs.unit_id == units.c.unit_id, runs.ended_ns.is_(None), totals.power_until_ns > units.c.newest_end_ns)
+        .scalar_subquery()
+    )
+    connection.execute(update(units).where(units.c.unit_id.in_(found)).values(power_uw=now))
+
+
+def sum_unit_totals(connection: Connection, unit_ids: Sequence[int]) -> None:
+    """Make the totals of units anew from those of their runs."""
+    runs, totals, units = schema.unit_runs.c, schema.run_totals.c, schema.unit_totals
+    energy = sum((func.coalesce(totals[name], 0) for name in ENERGY_COLUMN_NAMES), literal(0))
+    cpu = func.coalesce(totals.cpu_user_ns, 0) + func.coalesce(totals.cpu_system_ns, 0)
+    query = (
+        select(
+            runs.unit_id,
+            func.sum(totals.power_uw),
+            func.max(totals.power_until_ns),
+            func.max(totals.newest_end_ns),
+            func.sum(energy),
+            func.sum(cpu),
+            func.sum(totals.gpu_busy_ns),
+        )
+        .join(schema.unit_runs, runs.id == totals.unit_run_id)
+        .where(runs.unit_id.in_(unit_ids))
+        .group_by(runs.unit_id)
+    )
+    rows: list[bulk.Row] = [
+        tuple(None if value is None else int(value) for value in row) for row in connection.execute(query)
+    ]
+    connection.execute(delete(units).where(units.c.unit_id.in_(unit_ids)))
+    bulk.insert(connection, units, ("unit_id", *_UNIT_COLUMNS), rows)
+    _sum_power(
+        connection, [run_id for (run_id,) in connection.execute(select(runs.id).where(runs.unit_id.in_(unit_ids)))]
+    )
 
 
 _NEWEST = frozenset({"power_until_ns", "newest_end_ns"})

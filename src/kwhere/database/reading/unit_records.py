@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sqlalchemy import FromClause, select
 
@@ -38,6 +39,12 @@ UNIT_COLUMNS = (
     _units.submitted_ns,
     _units.started_ns,
     _units.ended_ns,
+    _units.queue,
+    _units.user_group,
+    _units.placed_nodes,
+    _units.allocated_cpus,
+    _units.allocated_memory_bytes,
+    _units.allocated_gpus,
     _totals.power_uw,
     _totals.power_until_ns,
 )
@@ -192,13 +199,17 @@ def _record(
         user=row["user_name"],
         project=row["project_name"],
         state=row["state"],
-        nodes=tuple(dict.fromkeys(run["node"] for run in runs)),
+        nodes=_nodes_of(row, runs),
         submitted_at=None if row["submitted_ns"] is None else from_ns(row["submitted_ns"]),
         started_at=from_ns(row["started_ns"]),
         ended_at=None if ended_ns is None else from_ns(ended_ns),
-        cpus_allocated=_per_time(figures["cpu_allocated_ns"], lived_ns),
-        memory_allocated_bytes=_memory(figures["memory_allocated_kib_seconds"], lived_ns),
-        gpus_allocated=by_kind(gpus) or _gpus(figures["gpu_allocated_ns"], lived_ns),
+        cpus_allocated=_either(row["allocated_cpus"], _per_time(figures["cpu_allocated_ns"], lived_ns)),
+        memory_allocated_bytes=_either(
+            row["allocated_memory_bytes"], _memory(figures["memory_allocated_kib_seconds"], lived_ns)
+        ),
+        gpus_allocated=_gpu_kinds(row, by_kind(gpus)) or _gpus(figures["gpu_allocated_ns"], lived_ns),
+        queue=row["queue"],
+        group=row["user_group"],
         power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],
         cpu_system_ns=figures["cpu_system_ns"],
@@ -222,6 +233,26 @@ def _record(
         gpu=gpu_totals(figures),
         gpus=tuple(gpus),
     )
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _either(said: _Number | None, seen: _Number | None) -> _Number | None:
+    """Return what the manager says it gave, else what nodes saw given."""
+    return seen if said is None else said
+
+
+def _gpu_kinds(row: Row, seen: Mapping[str, float]) -> Mapping[str, float]:
+    """Return GPUs by model as the manager has them; nodes know the model where it only counts."""
+    said: dict[str, float] = json.loads(row["allocated_gpus"]) if row["allocated_gpus"] else {}
+    return seen if seen and set(said) <= {"gpu"} else said
+
+
+def _nodes_of(row: Row, runs: Sequence[Row]) -> tuple[str, ...]:
+    """Return the nodes that account for it; before any does, those its manager placed it on."""
+    seen = tuple(dict.fromkeys(run["node"] for run in runs))
+    return seen or tuple(json.loads(row["placed_nodes"] or "[]"))
 
 
 def _power_now(row: Row, moment: Moment) -> int | None:

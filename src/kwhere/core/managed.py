@@ -1,0 +1,109 @@
+"""What resource managers know: their units, accounts and nodes. Times are aware UTC, memory is in bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerAllocation:
+    """What a unit was given over all its nodes. None: the manager does not say, which is not 0."""
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    gpus: Mapping[str, float] = field(default_factory=dict)
+    """By model; `gpu` where the manager does not tell the type."""
+    nodes: int | None = None
+
+
+NO_ALLOCATION = ManagerAllocation()
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerUnit:
+    """One run of a unit, once it has started. What still waits in a queue is not one."""
+
+    cluster: str
+    manager: str
+    """As agents report it: slurm, oar, kubernetes, libvirt, …"""
+    unit: str
+    """The native id as agents report it: without `/`, other characters percent-escaped."""
+    run: str
+    """The manager's run: an id that is unique for ever, else `<unit>@<UTC seconds of the start>`."""
+    state: str
+    """The manager's word in lower case: running, completed, failed, cancelled, …"""
+    started_at: datetime
+    ended_at: datetime | None = None
+    """None while it runs."""
+    submitted_at: datetime | None = None
+    name: str | None = None
+    user: str | None = None
+    project: str | None = None
+    """Account, tenant, or who owns the namespace."""
+    group: str | None = None
+    nodes: tuple[str, ...] | None = None
+    """Where it was placed; None: the manager does not say, then any node is right."""
+    allocation: ManagerAllocation = NO_ALLOCATION
+    queue: str | None = None
+    """Partition, queue or namespace."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What else a person may want to see."""
+
+
+def run_name(unit: str, started_at: datetime) -> str:
+    """Return the name of a run whose unit's id may come again."""
+    return f"{unit}@{int(started_at.timestamp())}"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A project as its manager describes it."""
+
+    name: str
+    description: str | None = None
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Membership:
+    """A user may charge a project."""
+
+    user: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """All projects and memberships there are: the list replaces the one before."""
+
+    accounts: tuple[Account, ...] = ()
+    memberships: tuple[Membership, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerNode:
+    """A node as its manager sees it."""
+
+    name: str
+    state: str
+    """The manager's word in lower case: idle, mixed, down, ready, …"""
+    is_schedulable: bool = True
+    """False: drained, cordoned, down or kept for maintenance."""
+    reason: str | None = None
+    """Why not."""
+    type: str | None = None
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    gpus: Mapping[str, float] = field(default_factory=dict)
+    allocated: ManagerAllocation | None = None
+    queues: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a manager that pushes has said since a cursor."""
+
+    cursor: str
+    units: tuple[ManagerUnit, ...]
+    is_relisted: bool = False
+    """Whether these are all units that live, rather than those that changed."""

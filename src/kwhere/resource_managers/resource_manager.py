@@ -1,0 +1,40 @@
+"""The seam: what a resource manager is asked for."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+from kwhere.core.managed import Accounts, Changes, ManagerNode, ManagerUnit
+from kwhere.core.timespan import Span
+
+
+class ResourceManager(Protocol):
+    """One manager of one cluster. Methods raise Unavailable (not reached, not permitted) and SourceError (nonsense)."""
+
+    name: str
+    """As configured: slurm, kubernetes, openstack, oar, …"""
+    cluster: str
+
+    def fetch_units(self, span: Span) -> Iterable[ManagerUnit]:
+        """Yield every run that lived at some time within `span`, whatever it is now; any number of times the same."""
+        ...
+
+    def fetch_accounts(self) -> Accounts:
+        """Return all projects and who may charge them; empty where the manager knows none."""
+        ...
+
+    def fetch_nodes(self) -> Sequence[ManagerNode]:
+        """Return all nodes."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+@runtime_checkable
+class WatchingManager(ResourceManager, Protocol):
+    """A manager that also pushes."""
+
+    def watch(self, cursor: str | None) -> Changes:
+        """Return what changed since `cursor`, waiting a bounded time for it; None: all that live."""
+        ...
