@@ -59,6 +59,7 @@ LINK_RECEIVED = MetricSpec(
     "kwhere_gpu_nvlink_link_receive_bytes_total", Kind.COUNTER, "Data bytes received over one NVLink.", (*GPU, "link")
 )
 _LINK_BYTES = {GpuField.NVLINK_TX_BYTES: LINK_SENT, GpuField.NVLINK_RX_BYTES: LINK_RECEIVED}
+_BUS_NS = 60 * NANOSECONDS_PER_SECOND
 _DRIVERS = {Vendor.NVIDIA: (pci.NVIDIA, "nvidia"), Vendor.AMD: (pci.AMD, "amdgpu")}
 """Kernel drivers whose every GPU the vendor's library should list. A processor's own graphics of Intel are not counted
 by themselves."""
@@ -83,6 +84,9 @@ class GpuCollector:
             raise Unavailable("absent", "gpu: expected a GPU, found none")
         self._sources: Sequence[GpuSource] = context.gpus
         self._host = context.host
+        self._clock = context.clock
+        self._bus: dict[Vendor, frozenset[str]] = {}
+        self._bus_read_ns: int | None = None
         self._totals: TotalsBoard | None = context.totals
         self._gauges, self._counters = (
             tuple(shown for shown in table if settings.detailed or not shown.detailed) for table in (GAUGES, COUNTERS)
@@ -95,7 +99,7 @@ class GpuCollector:
         snapshots = [source.snapshot() for source in self._sources]
         yield from _xids(snapshots)
         for found in snapshots:
-            yield from _library(found, expected_gpus(self._host, found))
+            yield from _library(found, _expected(found, self._on_bus(found.vendor)))
             for state in found.devices:
                 yield from self._device(state, found.library.driver)
         yield from self._energy(snapshots)
@@ -106,6 +110,15 @@ class GpuCollector:
 
     def close(self) -> None:
         """Hold nothing: the watches have the handles."""
+
+    def _on_bus(self, vendor: Vendor) -> frozenset[str]:
+        """Return the vendor's GPUs on the PCI bus, looked at once a minute: it has hundreds of other devices."""
+        now_ns = self._clock.monotonic_ns()
+        if self._bus_read_ns is None or now_ns - self._bus_read_ns >= _BUS_NS:
+            self._bus, self._bus_read_ns = {}, now_ns
+        if vendor not in self._bus:
+            self._bus[vendor] = on_bus(self._host, vendor)
+        return self._bus[vendor]
 
     def _device(self, state: DeviceState, driver: str) -> Iterator[Sample]:
         """Yield one device. Of one that does not answer only who it is: what was read of it before is not now."""
@@ -170,11 +183,19 @@ class GpuCollector:
 
 def expected_gpus(host: HostFS, found: GpuSnapshot) -> int:
     """Return how many GPUs of the vendor should be here: on the bus with its driver, or known from before."""
-    known = {pci_address(state.device.pci) or state.device.uuid for state in found.devices}
-    if found.vendor not in _DRIVERS:
-        return len(known)
-    vendor, driver = _DRIVERS[found.vendor]
-    return len(known | {gpu.address for gpu in pci.find_pci_gpus(host, vendor) if gpu.driver == driver})
+    return _expected(found, on_bus(host, found.vendor))
+
+
+def on_bus(host: HostFS, vendor: Vendor) -> frozenset[str]:
+    """Return the addresses of the vendor's GPUs that have its driver; nothing where that does not tell."""
+    if vendor not in _DRIVERS:
+        return frozenset()
+    number, driver = _DRIVERS[vendor]
+    return frozenset(gpu.address for gpu in pci.find_pci_gpus(host, number) if gpu.driver == driver)
+
+
+def _expected(found: GpuSnapshot, addresses: frozenset[str]) -> int:
+    return len(addresses | {pci_address(state.device.pci) or state.device.uuid for state in found.devices})
 
 
 def _library(found: GpuSnapshot, expected: int) -> Iterator[Sample]:

@@ -22,6 +22,8 @@ MAX_BACKOFF_SECONDS = 300.0
 REVIVE_SECONDS = 300.0
 """A device that stays lost or hung is tried again with a fresh child after this long."""
 _ASLEEP_SECONDS = 5.0
+_GATHER_SECONDS = 0.02
+"""Answers are let come together: to be woken for each costs more than to read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +312,7 @@ class _Session:
         for uuid in free:
             self._open[uuid], self._owed[uuid] = now_ns, len(groups)
         deadline_ns = now_ns + int(timeout_seconds * NANOSECONDS_PER_SECOND)
+        time.sleep(min(_GATHER_SECONDS, timeout_seconds))
         while any(uuid in self._open for uuid in free):
             left = (deadline_ns - self._clock_ns()) / NANOSECONDS_PER_SECOND
             if left <= 0 or not self._receive(left):

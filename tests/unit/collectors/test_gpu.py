@@ -409,7 +409,7 @@ def test_every_series_has_its_own_place() -> None:
     assert len(places) == len(set(places))
 
 
-def test_every_number_of_a_gpu_is_a_series() -> None:
+def test_every_number_of_a_gpu_is_a_series() -> None:  # case_gpu_24
     shown_fields = {one.field for one in (*GAUGES, *COUNTERS)}
 
     # the energy counter comes from the meter, the mask becomes one series per reason

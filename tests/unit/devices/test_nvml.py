@@ -283,7 +283,7 @@ def test_a_sleeping_gpu_is_not_touched(node: MakeNode) -> None:
     assert not handles_held(made.library)
 
 
-def test_processes_have_their_memory_and_use(node: MakeNode) -> None:
+def test_processes_have_their_memory_and_use(node: MakeNode) -> None:  # case_gpu_90: names are not asked for
     device = gpu(A100, 0)
     device.process(100, 5 * GIB)
     device.process(200, None)
@@ -458,3 +458,17 @@ def test_a_vgpu_license_is_in_force_or_not(node: MakeNode, license: str, status:
 
     assert readings is not None
     assert readings.integer(GpuField.VGPU_LICENSE_STATUS) == status
+
+
+@pytest.mark.parametrize(
+    "function", ["DeviceGetPcieThroughput", "DeviceGetInforomImageVersion", "DeviceGetRemappedRows"]
+)
+def test_what_takes_long_is_not_in_each_reading(node: MakeNode, function: str) -> None:  # case_gpu_91
+    made = node(gpu(A100, 0))
+    made.poll()
+    made.gpus[0].hang(function)
+    made.write()
+
+    found = made.watch.poll(30.0, (RateGroup.FAST,)).devices[0]
+
+    assert (found.up, found.reason) == (True, "")

@@ -51,7 +51,7 @@ def test_a_counter_is_taken_as_it_is() -> None:
     assert step.method is Method.COUNTER
 
 
-def test_the_same_reading_twice_adds_nothing() -> None:
+def test_the_same_reading_twice_adds_nothing() -> None:  # case_gpu_12
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=None, watts=100)
     for _ in range(4):  # the watch did not answer in between
