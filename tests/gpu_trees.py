@@ -79,9 +79,9 @@ class Tree:
             self.links[f"sys/class/drm/{name}/device"] = f"../../../bus/pci/devices/{pci}"
         return place
 
-    def amd(self, pci: str, card: int, device: int, **files: Value) -> str:
+    def amd(self, pci: str, card: int, device: int, *, kind: int = 0x038000, **files: Value) -> str:
         """Add a GPU that amdgpu holds."""
-        place = self.device(pci, 0x1002, device, "amdgpu", card)
+        place = self.device(pci, 0x1002, device, "amdgpu", card, kind=kind)
         self.put(place, **files)
         self.put(f"{place}/hwmon/hwmon{card}", name="amdgpu")
         return place

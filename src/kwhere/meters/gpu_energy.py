@@ -84,8 +84,12 @@ class GpuMeter:
 
 def _may_tell(readings: Readings | None) -> bool:
     """Return whether a GPU's energy or power is known, or may be the next time."""
+    if readings is None:
+        return True
     wanted = (GpuField.ENERGY_UJ, *_POWERS)
-    return readings is None or any(readings.missing.get(name) not in _LASTING for name in wanted)
+    return any(
+        name in readings.values or readings.missing.get(name, Absence.UNSUPPORTED) not in _LASTING for name in wanted
+    )
 
 
 class GpuLine:

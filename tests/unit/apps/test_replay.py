@@ -87,6 +87,27 @@ WORKED: dict[str, dict[Key, int]] = {
         ("77", "cpu", "dynamic"): 384_615_385,
         ("77", "dram", "dynamic"): 9_615_385,
     },
+    # GPUs idle at an eighth of their limit: 70 W of each package. Job 500 has both dies of the first and nobody the
+    # second: 4600 - 700 and 950 - 700 J are dynamic
+    "mi250x-slurm": {
+        ("500", "gpu", "dynamic"): 3_900_000_000,
+        ("500", "gpu", "idle"): 700_000_000,
+        ("system", "gpu", "dynamic"): 250_000_000,
+        ("unallocated", "gpu", "idle"): 700_000_000,
+    },
+    # 4000 - 937.5 J by partitions, 100 % of one and 50 % of another; each holds an eighth of the idle energy
+    "mi300x-cpx": {
+        ("500", "gpu", "dynamic"): 2_041_666_667,
+        ("501", "gpu", "dynamic"): 1_020_833_333,
+        ("500", "gpu", "idle"): 117_187_500,
+        ("501", "gpu", "idle"): 117_187_500,
+        ("unallocated", "gpu", "idle"): 703_125_000,
+    },
+    # the one process on both boards: 1900 + 550 J, of which 327 W and 190 W / 8 are idle
+    "radeon-and-arc": {
+        ("app-blender.scope", "gpu", "dynamic"): 1_803_750_000,
+        ("app-blender.scope", "gpu", "idle"): 646_250_000,
+    },
     # cpu 37.8 J is all idle (10 W x 10 s > 37.8 J), and so are dram 9 J and other 49.3 J
     "laptop-psys-mmio": {
         ("unallocated", "cpu", "idle"): 37_800_000,
@@ -115,6 +136,12 @@ NODE: dict[str, dict[str, int]] = {
     },
     "arm-scmi": {"cpu": 3_000_000_000, "dram": 390_000_000, "other": 710_000_000},
     "acpi-server": {"cpu": 800_000_000, "dram": 70_000_000, "other": 1_130_000_000},
+    "mi250x-slurm": {"cpu": 1_000_000_000, "gpu": 5_550_000_000},
+    "mi300x-spx": {"cpu": 1_000_000_000, "gpu": 8_570_000_000},
+    "mi300x-cpx": {"cpu": 1_000_000_000, "gpu": 4_000_000_000},
+    "radeon-and-arc": {"cpu": 900_000_000, "gpu": 2_450_000_000},
+    "intel-flex-max": {"cpu": 2_000_000_000, "gpu": 5_200_000_000},
+    "laptop-igpu": {"cpu": 150_000_000},
 }
 UNMEASURED = ("vm-no-meter", "vm-garbage-counters", "xeon-perf-only", "container-no-sys", "laptop-battery")
 

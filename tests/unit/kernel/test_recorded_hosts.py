@@ -15,13 +15,13 @@ from kwhere.kernel.topology import read_topology
 NAMES = sorted(make().machine.name for make in RECIPES)
 
 
-def contents(root: Path) -> dict[str, str]:
-    found = {}
+def contents(root: Path) -> dict[str, str | bytes]:
+    found: dict[str, str | bytes] = {}
     for path in sorted(root.rglob("*")):
         if path.is_symlink():
             found[str(path.relative_to(root))] = f"-> {os.readlink(path)}"
         elif path.is_file():
-            found[str(path.relative_to(root))] = path.read_text()
+            found[str(path.relative_to(root))] = path.read_bytes()
     return found
 
 
