@@ -10,6 +10,7 @@ from tests.fake_units import FACTOR_G_PER_KWH, METHODS, NOW, UNITS, energy_of, s
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, EntryKind
 from kwhere.core.timespan import Span
+from kwhere.database.gpu_records import GpuHold
 from kwhere.database.reader import AmbiguousNode, BadCursor
 from kwhere.database.records import (
     AccountPage,
@@ -64,6 +65,10 @@ class FakeAccount:
     proposed: bool = True
     residual_uj: int = 0
     calls: list[str] = field(default_factory=list)
+    holds: tuple[GpuHold, ...] = ()
+
+    def gpu_holds(self, cluster: str, node: str) -> tuple[GpuHold, ...]:
+        return tuple(hold for hold in self.holds if hold.gpu.node == node)
 
     def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
         self.calls.append("overview")

@@ -146,3 +146,22 @@ def test_a_unit_without_gpus_has_none(site: Site) -> None:
     record = site.reader.unit("c1", "slurm", "a")
 
     assert (record.gpus, record.gpus_allocated, record.gpu) == ((), {}, GpuTotals())
+
+
+def test_a_node_says_who_holds_its_gpus_now(site: Site) -> None:
+    journal = HandJournal()
+    first = unit(key("a"), figures(1, 1, gpu_allocated_ns=1), name="train", user="alice", gpus=(use(), use("GPU-1")))  # type: ignore[arg-type]
+    second = unit(key("b"), figures(1, 1, gpu_allocated_ns=1), gpus=(use("GPU-2", index=2, idle_since_ns=T0_NS),))  # type: ignore[arg-type]
+    over = unit(key("c"), figures(1, 1, gpu_allocated_ns=1), gpus=(use("GPU-3", index=3),))  # type: ignore[arg-type]
+    journal.append([first, second, over])
+    journal.append([unit(key("a"), figures(1, 1), name="train", user="alice", gpus=(use(),)), second])  # type: ignore[arg-type]
+    site.take(journal)
+
+    holds = site.reader.gpu_holds("c1", "n1")
+
+    assert [(hold.manager, hold.unit, hold.name, hold.user, hold.gpu.index) for hold in holds] == [
+        ("slurm", "a", "train", "alice", 0),
+        ("slurm", "b", None, None, 2),
+    ]
+    assert holds[1].gpu.idle_since == T0
+    assert site.reader.gpu_holds("c1", "n2") == site.reader.gpu_holds("c2", "n1") == ()

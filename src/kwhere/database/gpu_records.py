@@ -74,6 +74,18 @@ class UnitGpu:
         return " ".join(word for word in (self.model or "GPU", self.profile) if word)
 
 
+@dataclass(frozen=True, slots=True)
+class GpuHold:
+    """Who holds a GPU or instance of a node now."""
+
+    manager: str
+    unit: str
+    run: str
+    name: str | None
+    user: str | None
+    gpu: UnitGpu
+
+
 def _ratio(busy_ns: int | None, allocated_ns: int | None, unknown_ns: int | None) -> float | None:
     known_ns = (allocated_ns or 0) - (unknown_ns or 0)
     return None if busy_ns is None or known_ns <= 0 else min(1.0, busy_ns / known_ns)

@@ -9,7 +9,8 @@ from sqlalchemy import Engine
 from kwhere.core.clock import Clock
 from kwhere.core.timespan import Span
 from kwhere.database.choices import read_site_choice
-from kwhere.database.reading import accounts, node_list, one_unit, power, unit_list, usage
+from kwhere.database.gpu_records import GpuHold
+from kwhere.database.reading import accounts, node_list, one_unit, power, unit_gpus, unit_list, usage
 from kwhere.database.reading.factor_list import list_factors
 from kwhere.database.reading.health import health
 from kwhere.database.reading.node_list import AmbiguousNode
@@ -132,6 +133,10 @@ class Reader:
     def node(self, node: str, cluster: str | None = None) -> NodeRecord:
         """Return a node. Raises NotFound, AmbiguousNode where several clusters have one of that name."""
         return self._ask(lambda moment: node_list.find_node(moment, node, cluster))
+
+    def gpu_holds(self, cluster: str, node: str) -> tuple[GpuHold, ...]:
+        """Return who holds GPUs of a node as of its newest slot, by device and instance."""
+        return self._ask(lambda moment: unit_gpus.gpu_holds(moment, cluster, node))
 
     def balance(self, cluster: str, node: str, span: Span, limit: int = 1000) -> tuple[BalanceSlot, ...]:
         """Return the newest slots' balance within `span`, in time order. Raises NotFound."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from kwhere.core.timespan import Span
+from kwhere.database.gpu_records import GpuHold
 from kwhere.database.records import (
     AccountPage,
     BalanceSlot,
@@ -97,6 +98,10 @@ class Account(Protocol):
 
     def node(self, node: str, cluster: str | None = None) -> NodeRecord:
         """Return a node. Raises NotFound, AmbiguousNode where several clusters have one of that name."""
+        ...
+
+    def gpu_holds(self, cluster: str, node: str) -> Sequence[GpuHold]:
+        """Return who holds GPUs of a node as of its newest slot, by device and instance."""
         ...
 
     def balance(self, cluster: str, node: str, span: Span, limit: int = 1000) -> Sequence[BalanceSlot]:

@@ -1,6 +1,6 @@
 """A unit's charts: from the store of series where there is one, its power from the account where there is not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
@@ -9,10 +9,17 @@ from kwhere.core.terms import Component, Part
 from kwhere.core.timespan import Span
 from kwhere.database.records import BucketPower, UnitRecord
 from kwhere.reports.sources import Sources
+from kwhere.reports.unit_gpus import gpu_places, named_gpus, worded_causes
 from kwhere.series.charts import UNIT_CHARTS, Chart, ChartColumn, UnitRef, unit_chart
+from kwhere.series.gpu_charts import GPU_CHARTS, gpu_chart
+from kwhere.series.store import SeriesStore
 
-UNIT_CHART_NAMES: tuple[str, ...] = tuple(UNIT_CHARTS)
-"""What can be asked for, in the order of the page."""
+UNIT_CHART_NAMES: tuple[str, ...] = (*UNIT_CHARTS, *GPU_CHARTS)
+"""What can be asked for."""
+CHART_TITLES: Mapping[str, str] = {
+    **{name: spec.title for name, spec in UNIT_CHARTS.items()},
+    **{name: spec.title for name, spec in GPU_CHARTS.items()},
+}
 
 
 def lifetime_of(record: UnitRecord, now: datetime) -> Span:
@@ -50,9 +57,8 @@ def _from_series(
 ) -> tuple[Chart | None, str]:
     if sources.series is None:
         return None, "no store of series is set up"
-    ref = UnitRef(record.cluster, record.manager, record.unit, tuple((run.node, run.run) for run in record.node_runs))
     try:
-        chart = unit_chart(sources.series, ref, name, span, step_seconds)
+        chart = _drawn(sources.series, record, name, span, step_seconds)
     except NoData as error:
         return None, str(error)
     except (Unavailable, SourceError) as error:
@@ -60,6 +66,14 @@ def _from_series(
     if not any(value is not None for column in chart.columns for value in column.values):
         return None, "no samples in this span: the unit was shorter than two scrapes, or the node does not measure it"
     return chart, ""
+
+
+def _drawn(store: SeriesStore, record: UnitRecord, name: str, span: Span, step_seconds: float) -> Chart:
+    if name in GPU_CHARTS:
+        chart = gpu_chart(store, record.cluster, gpu_places(record.gpus), name, span, step_seconds)
+        return worded_causes(chart) if GPU_CHARTS[name].by else chart
+    ref = UnitRef(record.cluster, record.manager, record.unit, tuple((run.node, run.run) for run in record.node_runs))
+    return named_gpus(unit_chart(store, ref, name, span, step_seconds), record.gpus)
 
 
 def _from_account(sources: Sources, record: UnitRecord, span: Span) -> Chart | None:

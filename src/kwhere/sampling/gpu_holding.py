@@ -82,12 +82,13 @@ def _undivided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) 
     stranger_sm = sum((process.sm_percent or 0) * 10 for process in strangers)
     shares = device_holding(holders, 1)
     alone = len(found.units) == 1
+    seen = _seen(state.processes, running, state.readings)
     holds = [
         _hold(
             found.by_unit[unit],
             state,
             share=_place_share(shares, i),
-            processes=_of_unit(state.processes, running.get(unit), everything=alone and holders[i].exclusive),
+            processes=_of_unit(seen, running.get(unit), everything=alone and holders[i].exclusive),
             readings=state.readings if alone and holders[i].exclusive else None,
         )
         for i, unit in enumerate(found.units)
@@ -130,7 +131,11 @@ def _divided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) ->
                 instance=instance,
                 share=_place_share(shares, i),
                 slices=instance.compute_slices / total,
-                processes=_of_unit(processes, running.get(unit), everything=alone and holders[i].exclusive),
+                processes=_of_unit(
+                    _seen(processes, running, one.readings),
+                    running.get(unit),
+                    everything=alone and holders[i].exclusive,
+                ),
                 readings=one.readings if alone and holders[i].exclusive else None,
             )
             for i, unit in enumerate(found.units)
@@ -244,7 +249,7 @@ def _memory(processes: Sequence[GpuProcess] | None, readings: Readings | None) -
 
 def _is_idle(processes: Sequence[GpuProcess] | None, readings: Readings | None) -> bool | None:
     percent = readings.integer(GpuField.GPU_UTIL_PERCENT) if readings is not None else None
-    if percent:
+    if _works(readings):
         return False
     if processes is None:
         return None if percent is None else True
@@ -265,6 +270,22 @@ def _of_unit(
     if all_processes is None:
         return None
     return all_processes if everything else mine or ()
+
+
+def _seen(
+    processes: Sequence[GpuProcess] | None,
+    running: Mapping[UnitKey | None, Sequence[GpuProcess]],
+    readings: Readings | None,
+) -> Sequence[GpuProcess] | None:
+    """Return processes; None where a place works and none of them is anybody's: whose work it is nobody knows then."""
+    works = _works(readings)
+    return None if works and not any(owner is not None for owner in running) else processes
+
+
+def _works(readings: Readings | None) -> bool:
+    if readings is None:
+        return False
+    return bool(readings.integer(GpuField.GPU_UTIL_PERCENT) or readings.ratio(GpuField.PROF_GRAPHICS_RATIO))
 
 
 def _inside(processes: Sequence[GpuProcess] | None, instance: GpuInstance) -> list[GpuProcess] | None:

@@ -25,7 +25,7 @@ UNITS: Mapping[str, tuple[str, str | None]] = {
     "seconds per second": ("s/s", None),
     "operations per second": ("1/s", None),
     "celsius": ("°C", None),
-    "ratio": ("", None),
+    "ratio": ("%", None),
     "count": ("", None),
     "processes": ("", None),
 }
@@ -220,6 +220,8 @@ def series_chart(chart: Chart, span: Span, kind: str = "line", note: str = "") -
     """Return a chart of the store of series, in the page's colours."""
     unit, quantity = UNITS.get(chart.unit, (chart.unit, None))
     columns = [column for column in chart.columns if any(value is not None for value in column.values)]
+    if chart.unit == "ratio":
+        columns = [replace(column, values=_percents(column.values)) for column in columns]
     if kind == "stack":
         columns = [column for column in columns if _is_bound(column) or any(column.values)]
     series = [
@@ -232,6 +234,10 @@ def series_chart(chart: Chart, span: Span, kind: str = "line", note: str = "") -
     return PageChart(
         chart.name, chart.title, unit, kind, chart.times, series, span, stepped, quantity=quantity, note=note
     )
+
+
+def _percents(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    return tuple(None if value is None else 100 * value for value in values)
 
 
 CPU_MODES: Sequence[tuple[str, tuple[str, ...]]] = (
@@ -288,6 +294,7 @@ def _rank(columns: Sequence[ChartColumn], column: ChartColumn) -> int:
 def _line(column: ChartColumn, rank: int) -> PageSeries:
     labels = column.labels
     dashed = _is_bound(column) or labels.get("stat") in ("min", "max") or labels.get("kind") == "full"
+    dashed = dashed or ("mig" in labels and rank >= len(_LINE_COLOURS))
     return PageSeries(
         f"socket {column.label}" if next(iter(labels), "") == "socket" else column.label,
         "ink" if _is_bound(column) else _colour(labels, rank),

@@ -13,6 +13,7 @@ from kwhere.reports.figures import (
     CPU_TIME,
     ENERGY,
     FREQUENCY,
+    GPU_TIME,
     MASS,
     NO_DATA,
     POWER,
@@ -30,10 +31,20 @@ SCALES: dict[str, tuple[Scale, ...]] = {
     "mass": MASS,
     "bytes": BYTES,
     "cpu_time": CPU_TIME,
+    "gpu_time": GPU_TIME,
     "frequency": FREQUENCY,
 }
 """What templates call a quantity → the scales it may be shown on."""
-BASE_UNITS = {"energy": "J", "joules": "J", "power": "W", "mass": "g", "bytes": "B", "cpu_time": "s", "frequency": "Hz"}
+BASE_UNITS = {
+    "energy": "J",
+    "joules": "J",
+    "power": "W",
+    "mass": "g",
+    "bytes": "B",
+    "cpu_time": "s",
+    "gpu_time": "s",
+    "frequency": "Hz",
+}
 SMALLEST = 0.001
 """Below this share of a column's unit a cell says `<0.001`."""
 CARBON = " CO₂e"

@@ -94,6 +94,7 @@ def build_environment() -> Environment:
         "no_data": formatting.no_data,
         "headline": formatting.headline,
         "unit_url": unit_url,
+        "unit_path": unit_path,
         "node_url": node_url,
         "url": url,
     }
@@ -108,8 +109,13 @@ def url(path: str, **params: str | None) -> str:
 
 def unit_url(record: UnitRecord) -> str:
     """Return the address of a unit's page: its run is named, for an id may be used again."""
-    place = "/".join(quote(part, safe="") for part in (record.cluster, record.manager, record.unit))
-    return url(f"/units/{place}", run=record.run)
+    return unit_path(record.cluster, record.manager, record.unit, record.run)
+
+
+def unit_path(cluster: str, manager: str, unit: str, run: str) -> str:
+    """Return the address of a unit's page from its names."""
+    place = "/".join(quote(part, safe="") for part in (cluster, manager, unit))
+    return url(f"/units/{place}", run=run)
 
 
 def node_url(cluster: str, node: str) -> str:

@@ -79,6 +79,9 @@ COLUMNS: tuple[UnitColumn, ...] = (
     UnitColumn("gpu_energy", "GPU energy", True, "energy", _component(Component.GPU), is_default=False),
     UnitColumn("cpu_time", "CPU time", True, "cpu_time", _cpu_seconds, UnitSort.CPU_SECONDS),
     UnitColumn("efficiency", "CPU eff.", True, reason=_allocation_reason),
+    UnitColumn("gpus", "GPUs", True, is_default=False),
+    UnitColumn("gpu_busy", "GPU busy", True, sort=UnitSort.GPU_BUSY_SECONDS, is_default=False),
+    UnitColumn("gpu_idle", "GPU held idle", True, is_default=False),
     UnitColumn("memory", "Peak memory", True, "bytes", lambda r: r.memory_peak_bytes, is_default=False),
     UnitColumn("started", "Started", True, sort=UnitSort.STARTED_AT),
     UnitColumn("duration", "Duration", True),
@@ -165,7 +168,7 @@ def _shown(
     time_tag: TimeTag,
 ) -> ShownColumn:
     if column.quantity is None or column.value is None:
-        unit = "%" if column.key == "efficiency" else ""
+        unit = "%" if column.key in ("efficiency", "gpu_busy") else ""
         return ShownColumn(column, unit, lambda record: _plain(column, record, now, time_tag))
     value = column.value
     scale = column_of([value(record) for record in records], column.quantity)
@@ -187,6 +190,8 @@ def _plain_content(column: UnitColumn, record: UnitRecord, now: datetime, time_t
         case "efficiency":
             ratio = record.cpu_efficiency_ratio
             return no_data(column.reason(record)) if ratio is None else percent(ratio).removesuffix(" %")
+        case "gpus" | "gpu_busy" | "gpu_idle":
+            return _gpu_content(column.key, record)
         case "started":
             return time_tag(record.started_at)
         case "ended":
@@ -200,6 +205,18 @@ def _plain_content(column: UnitColumn, record: UnitRecord, now: datetime, time_t
         case _:
             value = getattr(record, column.key)
             return no_data("its manager does not say") if value is None else str(value)
+
+
+def _gpu_content(key: str, record: UnitRecord) -> Markup | str:
+    if not record.gpus_allocated:
+        return no_data("it holds no GPU")
+    if key == "gpus":
+        return f"{sum(record.gpus_allocated.values()):.3g}"
+    if key == "gpu_idle":
+        idle_ns = record.gpu.held_idle_ns
+        return no_data("not told") if idle_ns is None else length(seconds(idle_ns))
+    ratio = record.gpu.utilisation_ratio
+    return no_data("nobody knows how busy it was") if ratio is None else percent(ratio).removesuffix(" %")
 
 
 def nodes_text(nodes: Sequence[str]) -> str:

@@ -298,6 +298,29 @@ def test_a_gpu_that_still_idles_says_since_when_by_the_wall_clock() -> None:
     assert gpu.idle_since_ns == since_ns
 
 
+def test_work_of_processes_that_are_nobodys_makes_no_holder_idle() -> None:
+    """Time slicing seen from a container: the processes' numbers say nothing here."""
+    node = make(shared(A, 500), shared(B, 500))
+    node.gpus.run("GPU-0", GpuProcess(7, sm_percent=40), GpuProcess(8, sm_percent=38))
+    for _ in range(2):
+        node.step(300, more={GpuField.GPU_UTIL_PERCENT: 78})
+
+    (gpu,) = ledger_gpus(node, A)
+
+    assert (gpu.held_idle_ns, gpu.idle_since_ns, gpu.unknown_ns) == (None, None, SECOND)
+
+
+def test_an_instance_at_work_is_not_idle_though_no_process_is_listed() -> None:
+    node = make(claim(A, instance="MIG-3"), slices=7, instances=[("MIG-3", 3)])
+    node.gpus.activity("GPU-0", "MIG-3", 0.8)
+    node.step(300)
+    node.step(300)
+
+    (gpu,) = ledger_gpus(node, A)
+
+    assert (gpu.idle_since_ns, gpu.busy_ns) == (None, round(SECOND * 0.8 * 3 / 7) * 2)
+
+
 def test_instances_of_one_unit_share_its_devices_energy_by_slices() -> None:
     node = make(
         claim(A, instance="MIG-4"), claim(A, instance="MIG-2"), slices=7, instances=[("MIG-4", 4), ("MIG-2", 2)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import select
 
 from kwhere.database import schema
-from kwhere.database.gpu_records import GpuTotals, UnitGpu
+from kwhere.database.gpu_records import GpuHold, GpuTotals, UnitGpu
 from kwhere.database.grid import from_ns
 from kwhere.database.reading.figures import Row, whole
 from kwhere.database.reading.site import Moment
@@ -33,6 +33,39 @@ def unit_gpus(moment: Moment, chunks: Iterable[Sequence[int]]) -> Mapping[int, l
         for row in moment.connection.execute(query.where(runs.unit_id.in_(chunk))):
             found[row.unit_id].append(_gpu(row._mapping))
     return found
+
+
+def gpu_holds(moment: Moment, cluster: str, node: str) -> tuple[GpuHold, ...]:
+    """Return who holds GPUs of a node as of its newest slot, by device and instance."""
+    gpus, runs, totals, nodes, units = (
+        table.c for table in (schema.run_gpus, schema.unit_runs, schema.run_totals, schema.nodes, schema.units)
+    )
+    query = (
+        select(
+            units.manager,
+            units.unit,
+            units.run,
+            units.name,
+            schema.users.c.name.label("user_name"),
+            nodes.name.label("node"),
+            runs.ended_ns,
+            totals.newest_end_ns.label("run_end_ns"),
+            *(column for column in gpus if column.name != "unit_run_id"),
+        )
+        .join(schema.unit_runs, runs.id == gpus.unit_run_id)
+        .join(schema.run_totals, totals.unit_run_id == gpus.unit_run_id)
+        .join(schema.nodes, nodes.id == runs.node_id)
+        .join(schema.clusters, schema.clusters.c.id == nodes.cluster_id)
+        .join(schema.units, units.id == runs.unit_id)
+        .outerjoin(schema.users, schema.users.c.id == units.user_id)
+        .where(schema.clusters.c.name == cluster, nodes.name == node, runs.ended_ns.is_(None))
+        .where(gpus.newest_end_ns >= totals.newest_end_ns)
+        .order_by(gpus.gpu_index, gpus.device, gpus.profile, gpus.instance, units.manager, units.unit)
+    )
+    return tuple(
+        GpuHold(row.manager, row.unit, row.run, row.name, row.user_name, _gpu(row._mapping))
+        for row in moment.connection.execute(query)
+    )
 
 
 def gpu_totals(figures: Row) -> GpuTotals:

@@ -15,6 +15,7 @@ from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, fold_cpu_modes, power_stack, series_chart
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of
+from kwhere.web.pages.node_gpus import NodeGpuPanel, named_gpus, node_gpu_panel
 from kwhere.web.pages.node_meters import node_meters
 from kwhere.web.pages.overview import first_slot, top_rows
 from kwhere.web.rendering import Pages
@@ -100,7 +101,9 @@ def node_page(pages: Pages, request: Request) -> Response:
     points = account.power(choice.span, chart_step(choice.span), record.cluster, record.node)
     chosen = is_chosen(request.query_params)
     span = choice.span if chosen else span_with_data(choice.span, first_slot(points))
+    gpus = node_gpu_panel(pages.sources, ref, choice.span)
     charts, missing = _charts(pages, record, ref, span)
+    charts = [named_gpus(chart, gpus) if chart.id == "meters" else chart for chart in charts]
     units = account.units(units_on(record, choice.span if chosen else None)).items
     rows = top_rows(units)
     balance = balance_rows(slots)
@@ -111,6 +114,8 @@ def node_page(pages: Pages, request: Request) -> Response:
         "power_watts": node_watts(record),
         "power_chart": power_stack("power", "Power by whom it went to", points, span, choice.text),
         "meters": node_meters(pages.sources, ref, span),
+        "gpus": gpus,
+        "cluster": record.cluster,
         "charts": charts,
         "missing": missing,
         "balance": balance,
@@ -119,7 +124,7 @@ def node_page(pages: Pages, request: Request) -> Response:
         "governors": governor_lines(governors(pages.sources, ref.cluster, [ref.node], choice.span, 60.0)),
         "sources": newest_values(pages.sources, ref, "kwhere_energy_source_up", choice.span),
         "collectors": without_data(newest_values(pages.sources, ref, "kwhere_collector_up", choice.span)),
-        "idle": idle_values(newest_values(pages.sources, ref, "kwhere_node_idle_watts", choice.span)),
+        "idle": idle_values(newest_values(pages.sources, ref, "kwhere_node_idle_watts", choice.span), gpus),
         "rows": rows,
         "is_past": chosen,
         "unit_power_column": column_of([row.power_watts for row in rows], "power"),
@@ -183,11 +188,13 @@ def without_data(collectors: Sequence[NewestValue]) -> list[str]:
     return sorted(c.labels.get("collector", "?") for c in collectors if c.value == 0)
 
 
-def idle_values(values: Sequence[NewestValue]) -> list[tuple[str, float]]:
-    """Return the idle baseline in force, watts per component and socket."""
-    return sorted((_domain(value.labels), value.value) for value in values)
+def idle_values(values: Sequence[NewestValue], gpus: NodeGpuPanel | None = None) -> list[tuple[str, float]]:
+    """Return the idle baseline in force, watts per component and socket; GPUs by their index."""
+    return sorted((_domain(value.labels, gpus), value.value) for value in values)
 
 
-def _domain(labels: Mapping[str, str]) -> str:
+def _domain(labels: Mapping[str, str], gpus: NodeGpuPanel | None) -> str:
     socket = labels.get("socket", "")
+    if gpus is not None:
+        socket = gpus.index_of(socket)
     return labels.get("component", "?") + (f"[{socket}]" if socket else "")

@@ -15,11 +15,12 @@ from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, 
 from kwhere.reports.figures import significant
 from kwhere.reports.node_charts import governors
 from kwhere.reports.optional import COST, money_text
-from kwhere.reports.unit_charts import lifetime_of, unit_charts
-from kwhere.series.charts import UNIT_CHARTS, Chart, choose_step
+from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, unit_charts
+from kwhere.series.charts import Chart, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, headline, percent
+from kwhere.web.pages.unit_gpus import NO_TENSOR, NO_USE, unit_gpu_panel
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import Chip, SpanChoice, choose_span, span_with_data
 from kwhere.web.units_table import energy_pieces, quality_marks
@@ -34,12 +35,17 @@ CHARTS: Sequence[tuple[str, str]] = (
     ("throttling", "line"),
     ("processes", "line"),
     ("gpu", "line"),
+    ("gpu_tensor", "line"),
+    ("gpu_power", "line"),
     ("gpu_memory", "line"),
+    ("gpu_clock", "line"),
+    ("gpu_throttling", "line"),
 )
 """Charts of the page in order, and how each is drawn."""
 NEIGHBOURS = 8
 WHOLE_LIFE = "whole life"
-OPTIONAL_CHARTS = frozenset({"gpu", "gpu_memory", "throttling", "processes"})
+GPU_NAMES = tuple(name for name, _ in CHARTS if name.startswith("gpu"))
+OPTIONAL_CHARTS = frozenset({*GPU_NAMES, "throttling", "processes"})
 """Left out where there is nothing to draw."""
 
 
@@ -77,7 +83,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
     unit = str(place["unit"]).replace("/", "%2F")
     record = account.unit(place["cluster"], place["manager"], unit, request.query_params.get("run"))
     choice = _choice(pages, request, record)
-    charts, missing = _charts(pages, record, choice)
+    charts, missing, drawn = _charts(pages, record, choice)
     components = component_rows(record)
     nodes = node_rows(record)
     context = {
@@ -86,7 +92,11 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "zone": pages.zone,
         "duration": ((record.ended_at or pages.now) - record.started_at) / timedelta(seconds=1),
         "figures": _figures(record),
-        "charts": charts,
+        "charts": [chart for chart in charts if chart.id not in GPU_NAMES],
+        "gpu_charts": [chart for chart in charts if chart.id in GPU_NAMES],
+        "gpus": unit_gpu_panel(record, drawn),
+        "no_use": NO_USE,
+        "no_tensor": NO_TENSOR,
         "missing": missing,
         "components": components,
         "energy_column": column_of([row.total_joules for row in components], "energy"),
@@ -121,14 +131,17 @@ def _choice(pages: Pages, request: Request, record: UnitRecord) -> SpanChoice:
     return SpanChoice(span, WHOLE_LIFE, chips, texts[0], texts[1], others)
 
 
-def _charts(pages: Pages, record: UnitRecord, choice: SpanChoice) -> tuple[list[PageChart], dict[str, str]]:
-    kinds = dict(CHARTS)
+def _charts(
+    pages: Pages, record: UnitRecord, choice: SpanChoice
+) -> tuple[list[PageChart], dict[str, str], list[Chart]]:
+    """Return charts to draw, why others are not there, and what they are drawn of; GPUs' only for who held one."""
+    kinds = {name: kind for name, kind in CHARTS if record.gpus or name not in GPU_NAMES}
     drawn, missing = unit_charts(pages.sources, record, tuple(kinds), choice.span, choose_step(choice.span, 500))
     span = span_with_data(choice.span, _first_sample(drawn)) if choice.name == WHOLE_LIFE else choice.span
     notes = {"frequency": governor_note(governors(pages.sources, record.cluster, record.nodes, span, 60.0))}
     charts = [series_chart(chart, span, kinds[chart.name], notes.get(chart.name, "")) for chart in drawn]
-    reasons = {UNIT_CHARTS[name].title: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
-    return charts, reasons
+    reasons = {CHART_TITLES[name]: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
+    return charts, reasons, drawn
 
 
 def _first_sample(charts: Sequence[Chart]) -> datetime | None:
@@ -171,8 +184,16 @@ def _figures(record: UnitRecord) -> list[KeyFigure]:
         KeyFigure(None, "", percent(efficiency), "CPU time used of allocated", "no allocation known")
         if efficiency is not None
         else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", ""),
-        KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
+        _gpu_figure(record)
+        if record.gpus
+        else KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
     ]
+
+
+def _gpu_figure(record: UnitRecord) -> KeyFigure:
+    ratio, count = record.gpu.utilisation_ratio, len(record.gpus)
+    label = "GPU busy of the time held" if count == 1 else f"busy of the time held, {count} GPUs"
+    return KeyFigure(None, "", "" if ratio is None else percent(ratio), label, NO_USE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class SumRow:
     cost: float | None
     """In its currency; None where there is none, or several."""
     cost_text: str
+    gpu_seconds: float | None
+    gpu_idle_seconds: float | None
     pieces: Sequence[BarPiece]
 
 
@@ -72,6 +74,8 @@ def usage_page(pages: Pages, request: Request) -> Response:
         "energy_column": column_of([joules(total_uj)], "energy"),
         "cpu_column": column_of([row.cpu_seconds for row in rows], "cpu_time"),
         "grams_column": column_of([sum(grams)] if grams else [], "mass"),
+        "gpu_column": column_of([row.gpu_seconds for row in rows], "gpu_time"),
+        "has_gpus": any(row.gpu_seconds for row in rows),
         "currency": currency,
         "total_cost": money_text(sum(costs)) if costs else None,
         "by_choices": [(text, by_url(params, key), key is by) for key, text in CHOICES],
@@ -104,6 +108,8 @@ def sum_row(by: UsageBy, row: UsageRow, rows: Sequence[UsageRow], total_uj: int)
         row.emissions_grams,
         None if cost is None else cost.amount,
         "" if cost is None else money_text(cost.amount),
+        None if row.gpu.allocated_ns is None else seconds(row.gpu.allocated_ns),
+        None if row.gpu.held_idle_ns is None else seconds(row.gpu.held_idle_ns),
         row_pieces(row, largest),
     )
 
