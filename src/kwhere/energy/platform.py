@@ -77,6 +77,8 @@ class PlatformSpan:
         self._inside = inside
         self._patience_ns = HOLD_INTERVALS * refresh_ns
         self._last_valid_ns = now_ns
+        self._began_ns = now_ns
+        """When the span under way began: at the last sign of life of the platform meter."""
         self._measured: dict[str, int] = {}
         self._covered: dict[str, int] = {}
         self._pending: dict[str, Modelled] = {}
@@ -113,7 +115,7 @@ class PlatformSpan:
             booked[name] = booked.get(name, Modelled()) + amount
         self._waiting = {}
         self._last_valid_ns = now_ns
-        self._start_span()
+        self._start_span(now_ns)
         return SpanClosed(closure.other_uj, booked)
 
     def void(self, now_ns: int) -> SpanClosed:
@@ -121,15 +123,18 @@ class PlatformSpan:
         return self._give_up(None, now_ns)
 
     def overdue(self, now_ns: int) -> Mapping[str, Modelled]:
-        """Return modelled energy to be booked unscaled: no span was valid for 3 refresh intervals. Usually empty."""
+        """Return modelled energy to be booked unscaled: no span was valid for 3 refresh intervals. Usually empty.
+
+        What belongs to a span that began lately stays: the meter is back, and this span may be valid again.
+        """
         if now_ns - self._last_valid_ns < self._patience_ns or not (self._pending or self._waiting):
             return {}
-        due = dict(self._waiting)
-        for name, amount in self._pending.items():
-            due[name] = due.get(name, Modelled()) + amount
-        self._spoiled = self._spoiled or bool(self._pending)
-        self._pending = {}
-        self._waiting = {}
+        due, self._waiting = dict(self._waiting), {}
+        if now_ns - self._began_ns >= self._patience_ns:
+            for name, amount in self._pending.items():
+                due[name] = due.get(name, Modelled()) + amount
+            self._spoiled = self._spoiled or bool(self._pending)
+            self._pending = {}
         return due
 
     def below_components(self, idle_other_uw: int) -> bool:
@@ -159,10 +164,11 @@ class PlatformSpan:
     def _give_up(self, gap: GapCause | None, now_ns: int) -> SpanClosed:
         for name, amount in self._pending.items():
             self._waiting[name] = self._waiting.get(name, Modelled()) + amount
-        self._start_span()
+        self._start_span(now_ns)
         return SpanClosed(None, self.overdue(now_ns), gap)
 
-    def _start_span(self) -> None:
+    def _start_span(self, now_ns: int) -> None:
+        self._began_ns = now_ns
         self._measured = {}
         self._covered = {}
         self._pending = {}

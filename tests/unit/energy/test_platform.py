@@ -1,6 +1,7 @@
 """`other` closed per platform span: exact, signed, never inventing energy."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -165,6 +166,36 @@ def test_the_model_of_a_spoiled_span_is_booked_unscaled_with_the_next_valid_one(
 
     assert spoiled == SpanClosed(None, {}, GapCause.LATE)
     assert closed == SpanClosed(0, {"cpu[0]": Modelled(25 + 5, 25 + 7), "dram[0]": Modelled(0, 50)})
+
+
+def test_after_an_outage_the_platform_closes_spans_again() -> None:
+    """Readings are new every 10 s, steps each 5 s: the model between two of them is no reason to give a span up."""
+    platform = span(refresh_s=10)
+    for at in range(5, 60, 5):  # silent for far longer than three refresh intervals
+        platform.modelled("cpu[0]", 50 * WATT, 0)
+        platform.overdue(at * SECOND)
+    back = platform.void(60 * SECOND)
+    platform.modelled("cpu[0]", 50 * WATT, 0)
+    between = platform.overdue(65 * SECOND)
+    platform.modelled("cpu[0]", 50 * WATT, 0)
+
+    closed = platform.close(300 * WATT, 10 * SECOND, 70 * SECOND)
+
+    assert back.gap is None
+    assert between == {}
+    assert closed == SpanClosed(200 * WATT, {"cpu[0]": Modelled(100 * WATT, 0)})
+
+
+def test_spans_that_are_all_late_hold_the_model_no_longer_than_three_refresh_intervals() -> None:
+    platform = span("cpu[0]", refresh_s=10)
+    due: list[Mapping[str, Modelled]] = []
+    for at in range(5, 115, 10):  # 11 spans of two steps; the meter's reading comes with the second
+        platform.modelled("dram[0]", WATT, 0)
+        due.append(platform.overdue(at * SECOND))
+        platform.modelled("dram[0]", WATT, 0)
+        due.append(platform.close(300 * WATT, 10 * SECOND, (at + 5) * SECOND).modelled)
+
+    assert sum(found["dram[0]"].dynamic_uj for found in due if found) == 22 * WATT
 
 
 def test_a_platform_that_was_rebaselined_books_no_other() -> None:

@@ -313,3 +313,34 @@ def test_a_source_that_is_no_more_does_not_hinder_a_restart() -> None:
     world.step()
 
     assert totals(world).node_uj == {Component.CPU: 5 * WATT}
+
+
+def test_other_comes_back_after_an_outage_of_the_platform_beside_modelled_components() -> None:
+    """A BMC that is new every 2 s and was away for 10 s; nothing measures the CPU, so its model is held back."""
+    model = HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)
+    bmc = HandMeter(
+        "redfish",
+        Method.INTEGRATED,
+        powers={PLATFORM: 300 * WATT},
+        covers=frozenset({Component.CPU}),
+        refresh_seconds=2,
+    )
+    world = make_world(idle_watts={CPU0: 0, PLATFORM: 0}, meters=[model, bmc])
+
+    def run(seconds: int) -> int:
+        for second in range(seconds):
+            model.add(CPU0, 50 * WATT)
+            bmc.pending = second % 2 == 0
+            world.step()
+        return totals(world).node_uj.get(Component.OTHER, 0)
+
+    before = run(10)
+    bmc.broken = "absent"
+    away = run(10)
+    bmc.broken = ""
+    after = run(10)
+
+    assert before == away == 8 * 250 * WATT  # from the first reading, after 2 s, to that after 10 s
+    assert after - away == 8 * 250 * WATT
+    assert totals(world).node_uj[Component.CPU] == 29 * 50 * WATT  # the first reading is a baseline
+    finish(world)
