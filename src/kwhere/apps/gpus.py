@@ -9,9 +9,10 @@ from typing import Protocol
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.devices.dcgm_exporter import DcgmExporter
 from kwhere.devices.gpu import GpuDevice, GpuSource, Vendor
-from kwhere.devices.gpu_activity import NothingOutside, OutsideSource, lacks_activity
+from kwhere.devices.gpu_activity import OutsideSource, lacks_activity
 from kwhere.devices.gpu_settings import GpuSettings
 from kwhere.devices.gpu_watch import GpuWatch, PastXid
+from kwhere.devices.hostengine import FirstOf, HostEngineSource
 from kwhere.devices.xid import parse_xid
 from kwhere.graphics.amd import AmdLibrary
 from kwhere.graphics.intel import IntelLibrary
@@ -127,9 +128,17 @@ def reason_to_wait(host: HostFS, vendor: int) -> str:
 
 def outside_of(settings: GpuSettings, is_wanted: Callable[[], bool]) -> OutsideSource:
     """Return who tells the activity that NVIDIA's library does not."""
-    if not settings.dcgm_exporter_url:
-        return NothingOutside()
-    return DcgmExporter(settings.dcgm_exporter_url, is_wanted)
+    sources: list[OutsideSource] = []
+    if settings.hostengine:
+        sources.append(HostEngineSource(settings.hostengine, settings.dcgm_library, is_wanted))
+    if settings.dcgm_exporter_url:
+        before = tuple(sources)
+        sources.append(
+            DcgmExporter(
+                settings.dcgm_exporter_url, lambda: is_wanted() and all(one.latest() is None for one in before)
+            )
+        )
+    return FirstOf(sources)
 
 
 def past_xids(device: str = kmsg.DEVICE) -> Iterator[PastXid]:

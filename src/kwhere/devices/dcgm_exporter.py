@@ -89,7 +89,7 @@ class DcgmExporter:
     def _page(self) -> str:
         """Return the page. Raises Unavailable, SourceError, ConfigError."""
         if self._is_auto:
-            _knock(self._url)  # most nodes have none: they shall not pay for an HTTP client
+            knock(self._url)  # most nodes have none: they shall not pay for an HTTP client
         from kwhere.transport.http import HttpClient
         from kwhere.transport.settings import HttpClientSettings
 
@@ -114,7 +114,7 @@ def _without_secrets(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _knock(url: str) -> None:
+def knock(url: str) -> None:
     """Raise Unavailable where nobody listens."""
     parts = urlsplit(url)
     try:

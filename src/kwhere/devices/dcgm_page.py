@@ -71,11 +71,15 @@ def read_activity(page: str) -> Values:
 
 
 def activity_value(name: GpuField, text: str) -> int | float | None:
-    """Return a ratio 0..1 or bytes per second; None for words that mean "not known" and for what cannot be."""
+    """Return the number of a page; None for words that mean "not known" and for what cannot be."""
     try:
-        value = float(text)
+        return activity_number(name, float(text))
     except ValueError:
         return None
+
+
+def activity_number(name: GpuField, value: float) -> int | float | None:
+    """Return a ratio 0..1 or bytes per second; None for DCGM's "not known" and for what cannot be."""
     if not 0 <= value < _BLANK_INTEGER or _BLANK_DOUBLE <= value < _BLANK_DOUBLE + 4:
         return None
     if not name.value.endswith("_ratio"):

@@ -26,10 +26,18 @@ class GpuSettings(BaseModel):
         description="Directory that holds AMD's Python package amdsmi, looked at where the agent's Python has none; "
         "where neither has it, AMD's GPUs are read by the driver's files. Empty: the driver's files, always.",
     )
+    hostengine: str = Field(
+        default=AUTO,
+        description="HOST:PORT of an nv-hostengine that tells how active the parts of GPUs are where NVIDIA's library"
+        " does not (before Hopper). auto: the one on this machine's port 5555, if there is one; empty: none.",
+    )
+    dcgm_library: str = Field(
+        default="", description="File of libdcgm, to speak to nv-hostengine; default: where the linker finds it."
+    )
     dcgm_exporter_url: str = Field(
         default=AUTO,
-        description="A dcgm-exporter that tells how active parts of GPUs are where NVIDIA's library does not (before"
-        " Hopper). auto: the one on this machine's port 9400, if there is one; empty: none.",
+        description="A dcgm-exporter that tells it where no nv-hostengine does. auto: the one on this machine's port"
+        " 9400, if there is one; empty: none.",
     )
     interval_seconds: float = Field(
         default=1.0, ge=0.1, le=60, description="Seconds between two readings of power, energy, use and memory."
