@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from kwhere._version import __version__
 from kwhere.agent import neighbour
-from kwhere.agent.gpu_release import Releasable
 from kwhere.agent.pace import Pace
 from kwhere.agent.parented_journal import ParentedJournal
 from kwhere.agent.runtime import Agent
@@ -22,7 +21,7 @@ from kwhere.agent.sampler import SamplerThread
 from kwhere.agent.settings import AgentSettings
 from kwhere.apps.agent_settings import AgentConfig
 from kwhere.apps.calibration import with_calibration
-from kwhere.apps.gpus import PASSED_ON, open_gpus, start_gpus
+from kwhere.apps.gpus import PASSED_ON, NodeGpus, open_gpus, start_gpus
 from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.apps.known_gpus import read_known, write_known
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
@@ -93,7 +92,7 @@ class BuiltAgent:
     host: HostFS
     clock: Clock
     identity: Identity
-    gpus: Sequence[Releasable] = ()
+    gpus: Sequence[NodeGpus] = ()
     """Whose handles can be given back."""
 
     def once(self, interval_seconds: float) -> list[Sample]:

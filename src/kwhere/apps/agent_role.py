@@ -20,6 +20,7 @@ from kwhere.agent.ledger_token import ensure_token
 from kwhere.agent.local_socket import SOCKET_NAME, LocalFacts, LocalSocket
 from kwhere.agent.runtime import Face
 from kwhere.apps.agent import BuiltAgent, build_agent, check_settings
+from kwhere.apps.amd_exporter import amd_faces
 from kwhere.apps.dcgm_exporter import agent_faces
 from kwhere.apps.guests import guest_faces
 from kwhere.apps.settings import Settings
@@ -110,6 +111,7 @@ class AgentRole:
         )
         built.agent.faces += [face, local, release, *build_push(settings, built), *guests]
         built.agent.faces += agent_faces(settings.dcgm_exporter, built.gpus)
+        built.agent.faces += amd_faces(settings.amd_exporter, built.gpus, totals, built.identity.node)
         built.agent.start()
         return RunningAgent(settings, built, face)
 

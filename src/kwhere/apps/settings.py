@@ -10,6 +10,7 @@ from kwhere.apps.agent_settings import AgentConfig
 from kwhere.database.settings import DatabaseSettings, RetentionSettings, SiteSettings
 from kwhere.dcgm.settings import DcgmExporterSettings
 from kwhere.emission_factors.settings import EmissionFactorSettings
+from kwhere.graphics.amd_names_settings import AmdExporterSettings
 from kwhere.series.settings import SeriesSettings
 from kwhere.server.settings import ServerSettings
 from kwhere.web.settings import WebSettings
@@ -25,6 +26,9 @@ class Settings(AgentConfig):
     )
     dcgm_exporter: DcgmExporterSettings = Field(
         default=DcgmExporterSettings(), description="The face of dcgm-exporter: its names, its labels, its port."
+    )
+    amd_exporter: AmdExporterSettings = Field(
+        default=AmdExporterSettings(), description="A face in the names of AMD's device-metrics-exporter."
     )
     server: ServerSettings = Field(default=ServerSettings(), description="The server.")
     database: DatabaseSettings = Field(default=DatabaseSettings(), description="The database.")
