@@ -36,6 +36,7 @@ from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
 from kwhere.reports.optional import OptionalFigures
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
+from kwhere.resource_managers.registry import find_managers
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
@@ -43,9 +44,10 @@ from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.figure_pass import FigurePass, check_pue
 from kwhere.server.intake import Intake
+from kwhere.server.manager_pass import ManagerPass
 from kwhere.server.metrics import ServerMetrics, ServerWork, metrics_endpoint, server_faults
 from kwhere.server.page_booker import PageBooker
-from kwhere.server.passes import PassRunner
+from kwhere.server.passes import PassRunner, ServerPass
 from kwhere.server.push import PushReceiver
 from kwhere.server.push_door import PushDoor
 from kwhere.server.push_grants import PushGrants
@@ -249,12 +251,13 @@ def build_booker(settings: Settings, engine: Engine) -> PageBooker:
 def build_passes(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> PassRunner:
     """Return what keeps the account: factors and PUE, then rollups that use them, then upkeep."""
     site = settings.site
-    passes = (
+    passes: tuple[ServerPass, ...] = (
         FactorPass(engine, site, chooser, clock),
         FigurePass(engine, site, clock),
         RollupPass(engine, site, clock),
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),
+        *(ManagerPass(engine, each, clock) for each in find_managers().build(settings.resource_managers, clock)),
     )
     return PassRunner(engine, clock, passes, settings.server.pass_seconds)
 

@@ -1,5 +1,8 @@
 """The whole configuration file: every section of every role, so that one file serves all of them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field
 
 from kwhere.access.settings import AccessSettings
@@ -36,6 +39,11 @@ class Settings(AgentConfig):
     site: SiteSettings = Field(default=SiteSettings(), description="The site: time zone, grid zone, PUE.")
     emission_factors: EmissionFactorSettings = Field(
         default=EmissionFactorSettings(), description="Where emission factors come from."
+    )
+    resource_managers: tuple[Mapping[str, Any], ...] = Field(
+        default=(),
+        description="Schedulers and clouds whose units and accounts are read, one entry per manager and cluster:"
+        " `manager`, `cluster` and the manager's own keys.",
     )
     series: SeriesSettings = Field(default=SeriesSettings(), description="The store of series.")
     access: AccessSettings = Field(default=AccessSettings(), description="Who may see pages and API.")

@@ -64,6 +64,26 @@ def claim_units(connection: Connection, turn: ClaimTurn, units: Collection[str])
     return counts
 
 
+def oldest_waiting(engine: Engine, turn: ClaimTurn) -> int | None:
+    """Return when the oldest run was created that is waited for; None: none waits."""
+    since_ns = turn.now_ns - PATIENCE_NS
+    query = (
+        select(func.min(_runs.started_ns))
+        .join(schema.nodes, _nodes.id == _runs.node_id)
+        .where(
+            _nodes.cluster_id == turn.cluster_id,
+            _runs.manager == turn.manager,
+            _runs.kind == str(EntryKind.UNIT),
+            or_(_runs.claim.is_(None), _runs.claim != CLAIMED),
+            or_(_runs.unclaimed_since_ns.is_(None), _runs.unclaimed_since_ns > since_ns),
+            _runs.started_ns > since_ns - PATIENCE_NS,
+        )
+    )
+    with engine.connect() as connection:
+        found: int | None = connection.execute(query).scalar_one()
+    return found
+
+
 def _in_batches(
     engine: Engine, turn: ClaimTurn, which: ColumnElement[bool], goes_on: Callable[[], bool]
 ) -> ClaimCounts:

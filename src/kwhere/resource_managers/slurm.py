@@ -1,0 +1,186 @@
+"""SLURM: jobs by `sacct` or slurmrestd, accounts by `sacctmgr`, nodes by `scontrol`."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import structlog
+from pydantic import Field
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.plugin import ManagerPlugin, ManagerSettings
+from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
+from kwhere.resource_managers.slurm_jobs import JobReader
+from kwhere.resource_managers.slurm_sacct import (
+    Faults,
+    Table,
+    choose_fields,
+    draw_delimiter,
+    offered_fields,
+    read_jobs,
+)
+from kwhere.transport.commands import Finished, run_command
+
+NAME = "slurm"
+SHORTEST = timedelta(minutes=5)
+_OFF = ("accounting storage is disabled", "accounting_storage/none")
+_REFUSED = ("access/permission denied", "permission denied", "not authorized", "authentication")
+
+log = structlog.get_logger(__name__)
+
+
+class SlurmSettings(ManagerSettings):
+    """How SLURM is asked. Its commands must be on this machine, with a user who may see all jobs."""
+
+    slurm_cluster: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="SLURM's own name of the cluster, where its accounting has several; none: the local one.",
+    )
+    conf_file: Path | None = Field(default=None, description="Its slurm.conf; none: where its commands look for it.")
+    programs_dir: Path | None = Field(
+        default=None, description="Directory of sacct, sacctmgr and scontrol; none: those of PATH."
+    )
+    timeout_seconds: float = Field(default=120.0, gt=0, description="Longest wait for one command, in seconds.")
+    max_answer_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        gt=0,
+        description="Largest answer of one command, in bytes; a longer one of jobs is asked for in halves.",
+    )
+    account_suffixes: tuple[str, ...] = Field(
+        default=(), description="Endings of accounts that are left off, once, e.g. `_gpu` of `cfd_gpu`."
+    )
+
+
+class Slurm:
+    """One cluster by SLURM's commands. Used by one thread."""
+
+    name = NAME
+
+    def __init__(self, settings: SlurmSettings) -> None:
+        self.cluster = settings.cluster
+        self._settings = settings
+        self._reader = JobReader(settings.cluster, settings.account_suffixes)
+        self._fields: tuple[str, ...] | None = None
+        self._told_faults = ""
+
+    def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
+        """Yield the runs of jobs; an answer that is too long is asked for in halves."""
+        try:
+            text, table = self._ask_jobs(span)
+        except _AnswerTooLongError as error:
+            if span.end - span.start <= SHORTEST:
+                raise SourceError(f"{error}, even for {span.seconds:g} s; raise max_answer_bytes") from error
+            middle = span.start + (span.end - span.start) / 2
+            yield from self.fetch_units(Span(span.start, middle))
+            yield from self.fetch_units(Span(middle, span.end))
+            return
+        faults = Faults()
+        for job in read_jobs(text, table, faults):
+            unit = self._reader.unit_of(job)
+            if unit is not None and unit.started_at < span.end:
+                yield unit
+        if faults.count and faults.first != self._told_faults:
+            self._told_faults = faults.first
+            log.warning("records cannot be read", cluster=self.cluster, records=faults.count, first=faults.first)
+
+    def fetch_accounts(self) -> Accounts:
+        """Return the accounts and who may charge them."""
+        of_cluster = f"cluster={self._slurm_cluster()}"
+        shown = self._run("sacctmgr", "-n", "-P", "show", "assoc", of_cluster, "format=Account,User,ParentName")
+        described = self._run("sacctmgr", "-n", "-P", "show", "account", "format=Account,Description")
+        return read_accounts(shown, described, self._settings.account_suffixes)
+
+    def fetch_nodes(self) -> Sequence[ManagerNode]:
+        """Return the nodes."""
+        return [*read_nodes(self._run("scontrol", *self._of_cluster(), "show", "node", "--oneliner", "--all"))]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _slurm_cluster(self) -> str:
+        if self._settings.slurm_cluster is not None:
+            return self._settings.slurm_cluster
+        for line in self._run("scontrol", "show", "config").splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == "ClusterName" and value.strip():
+                return value.strip()
+        raise SourceError("scontrol show config: expected ClusterName, found none")
+
+    def _of_cluster(self) -> tuple[str, ...]:
+        name = self._settings.slurm_cluster
+        return () if name is None else (f"--clusters={name}",)
+
+    def _ask_jobs(self, span: Span) -> tuple[str, Table]:
+        if self._fields is None:
+            self._fields = choose_fields(offered_fields(self._run("sacct", "--helpformat")))
+        table = Table(self._fields, draw_delimiter())
+        try:
+            text = self._run(
+                *("sacct", "--allusers", "--allocations", "--duplicates", "--parsable2", "--noheader", "--noconvert"),
+                *self._of_cluster(),
+                f"--delimiter={table.delimiter}",
+                f"--starttime={_second(span.start)}",
+                f"--endtime={_second(span.end + timedelta(microseconds=999_999))}",
+                f"--format={','.join(table.fields)}",
+            )
+        except (SourceError, Unavailable):
+            self._fields = None  # it may be another release by now
+            raise
+        return text, table
+
+    def _run(self, program: str, *arguments: str) -> str:
+        """Return what a command wrote. Raises Unavailable, which says why, and _AnswerTooLongError."""
+        settings = self._settings
+        path = str(settings.programs_dir / program) if settings.programs_dir else program
+        # In UTC no hour comes twice; seconds since 1970 need no time zone at all.
+        environment = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+        if settings.conf_file is not None:
+            environment["SLURM_CONF"] = str(settings.conf_file)
+        try:
+            done = run_command(
+                [path, *arguments],
+                timeout_seconds=settings.timeout_seconds,
+                max_output_bytes=settings.max_answer_bytes,
+                environment=environment,
+            )
+        except SourceError as error:
+            raise _AnswerTooLongError(str(error)) from error
+        _check(program, done, settings.timeout_seconds)
+        return done.stdout.decode("utf-8", "replace")
+
+
+class _AnswerTooLongError(SourceError):
+    """More was written than is taken in."""
+
+
+def _second(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _check(program: str, done: Finished, timeout_seconds: float) -> None:
+    """An empty answer with an error beside it is no answer: no job has ended by it."""
+    words = " ".join(done.stderr.decode("utf-8", "replace").split())[:300]
+    if done.timed_out:
+        raise Unavailable(
+            "timeout", f"{program}: no answer within {timeout_seconds:g} s; it said: {words or 'nothing'}"
+        )
+    lower = words.lower()
+    if any(sign in lower for sign in _OFF):
+        raise Unavailable("unsupported", f"{program}: accounting is off on this cluster: {words}")
+    if done.exit_code != 0:
+        if any(sign in lower for sign in _REFUSED):
+            raise Unavailable("permission", f"{program}: this user may not ask: {words}")
+        raise Unavailable("refused", f"{program}: ended with {done.exit_code}: {words or 'it said nothing'}")
+    if "error:" in lower and not done.stdout.strip():
+        raise Unavailable("refused", f"{program}: {words}")
+
+
+def _build(settings: SlurmSettings, clock: Clock) -> Slurm:
+    return Slurm(settings)
+
+
+plugin = ManagerPlugin(NAME, "Jobs, accounts and nodes of SLURM by its own commands.", SlurmSettings, _build)

@@ -1,0 +1,128 @@
+"""The pass that reads one resource manager: its units into the account, its accounts and nodes beside them.
+
+How far it got is kept. A window is noted as good only once it is written, so what fails is asked for again, an outage
+is made up for from where it began, and each look goes back a little: managers write late.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import structlog
+from sqlalchemy import Engine
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import KwhereError
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.timespan import Span
+from kwhere.database.claims import ClaimCounts, ClaimTurn, claim_waiting, oldest_waiting
+from kwhere.database.grid import from_ns, to_ns
+from kwhere.database.managed_units import (
+    manager_state,
+    note_error,
+    note_good,
+    write_accounts,
+    write_nodes,
+    write_units,
+)
+from kwhere.resource_managers.registry import BuiltManager
+from kwhere.server.passes import Turn
+
+BATCH = 1000
+DEEP_SECONDS = 3600
+"""How often the manager is asked again about the time of runs that it did not know."""
+MENDED_SECONDS = 300
+"""So long after a failure that time is asked for once more: what was held back meanwhile has then been written."""
+
+log = structlog.get_logger(__name__)
+
+
+class ManagerPass:
+    """Reads one manager of one cluster, as often as its settings say."""
+
+    def __init__(self, engine: Engine, manager: BuiltManager, clock: Clock) -> None:
+        self.name = f"manager {manager.settings.cluster} {manager.source.name}"
+        self._engine = engine
+        self._manager = manager
+        self._settings = manager.settings
+        self._clock = clock
+        self._due_ns = 0
+        self._deep_ns = 0
+        self._has_failed = False
+
+    def is_due(self) -> bool:
+        """Return whether its time has come."""
+        return self._clock.monotonic_ns() >= self._due_ns
+
+    def run(self, turn: Turn) -> None:
+        """Read what is new. Raises KwhereError, after noting it; the same span is then read again."""
+        self._due_ns = self._clock.monotonic_ns() + _ns(self._settings.interval_seconds)
+        state = manager_state(self._engine, self._settings.cluster, self._manager.claims)
+        now_ns = self._clock.utc_ns()
+        work = ClaimTurn(state.cluster_id, self._manager.claims, now_ns)
+        try:
+            self._read(work, self._start(state.good_until_ns, now_ns), turn)
+            if state.facts_ns is None or now_ns - state.facts_ns >= _ns(self._settings.facts_seconds):
+                write_accounts(self._engine, work, self._manager.source.fetch_accounts())
+                write_nodes(self._engine, work, self._manager.source.fetch_nodes())
+        except KwhereError as error:
+            self._has_failed = True
+            note_error(self._engine, work, str(error))
+            raise
+        if self._has_failed:
+            self._has_failed = False
+            self._deep_ns = self._clock.monotonic_ns() + _ns(MENDED_SECONDS)
+
+    def _start(self, good_until_ns: int | None, now_ns: int) -> int:
+        first_ns = now_ns - _ns(self._settings.backfill_days * 86_400)
+        if good_until_ns is None:
+            return first_ns
+        return max(first_ns, min(good_until_ns, now_ns) - _ns(self._settings.overlap_seconds))
+
+    def _read(self, work: ClaimTurn, start_ns: int, turn: Turn) -> None:
+        counts = ClaimCounts()
+        for window in self._windows(start_ns, work.now_ns):
+            if not turn.goes_on():
+                return
+            counts = counts.plus(self._take(work, window))
+            note_good(self._engine, work, to_ns(window.end))
+        counts = counts.plus(self._look_deep(work, start_ns, turn))
+        counts = counts.plus(claim_waiting(self._engine, work, turn.goes_on))
+        if counts.claimed or counts.unverified:
+            log.info(
+                "runs of nodes mapped", server_pass=self.name, claimed=counts.claimed, unverified=counts.unverified
+            )
+
+    def _windows(self, start_ns: int, end_ns: int) -> Iterator[Span]:
+        width_ns = _ns(self._settings.window_hours * 3600)
+        end_ns -= end_ns % 1000  # a span knows microseconds
+        start_ns -= start_ns % 1000
+        while start_ns < end_ns:
+            next_ns = min(start_ns + width_ns, end_ns)
+            yield Span(from_ns(start_ns), from_ns(next_ns))
+            start_ns = next_ns
+
+    def _take(self, work: ClaimTurn, window: Span) -> ClaimCounts:
+        counts = ClaimCounts()
+        units = iter(self._manager.source.fetch_units(window))
+        while batch := list(islice(units, BATCH)):
+            counts = counts.plus(write_units(self._engine, work, batch))
+        return counts
+
+    def _look_deep(self, work: ClaimTurn, start_ns: int, turn: Turn) -> ClaimCounts:
+        """A manager that was cut off writes of the past once it is back: ask again where runs of nodes wait for it."""
+        counts = ClaimCounts()
+        if self._clock.monotonic_ns() < self._deep_ns:
+            return counts
+        self._deep_ns = self._clock.monotonic_ns() + _ns(DEEP_SECONDS)
+        oldest_ns = oldest_waiting(self._engine, work)
+        if oldest_ns is None or oldest_ns >= start_ns:
+            return counts
+        for window in self._windows(oldest_ns, start_ns):
+            if not turn.goes_on():
+                break
+            counts = counts.plus(self._take(work, window))
+        return counts
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * NANOSECONDS_PER_SECOND)

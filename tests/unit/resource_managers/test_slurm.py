@@ -1,0 +1,87 @@
+"""SLURM's commands as programs: what they are asked, and what their failures are called."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.registry import find_managers
+from kwhere.resource_managers.slurm import Slurm, SlurmSettings
+
+T0 = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+HELP = "echo 'JobID JobIDRaw Start End State JobName NodeList'"
+
+
+def slurm(directory: Path, sacct: str, **settings: object) -> Slurm:
+    """Return a SLURM whose sacct runs these lines."""
+    script = directory / "sacct"
+    script.write_text(f'#!/bin/sh\n[ "$1" = --helpformat ] && {{ {HELP}; exit; }}\n{sacct}\n', encoding="utf-8")
+    script.chmod(0o755)
+    words = {"manager": "slurm", "cluster": "c1", "programs_dir": directory, **settings}
+    return Slurm(SlurmSettings.model_validate(words))
+
+
+def test_it_is_found_by_its_name() -> None:
+    assert find_managers(outside=()).plugins["slurm"].claims == "slurm"
+
+
+def test_it_is_asked_in_utc_for_whole_seconds(tmp_path: Path) -> None:
+    manager = slurm(tmp_path, f'echo "$TZ $SLURM_TIME_FORMAT $@" > {tmp_path}/asked', slurm_cluster="big")
+
+    assert list(manager.fetch_units(Span(T0, T0 + timedelta(seconds=1.5)))) == []
+
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert asked.startswith("UTC %s --allusers --allocations --duplicates")
+    assert "--clusters=big" in asked
+    assert "--starttime=2026-10-25T00:30:00 --endtime=2026-10-25T00:30:02" in asked
+
+
+@pytest.mark.parametrize(
+    ("sacct", "reason", "words"),
+    [
+        pytest.param(
+            "echo 'Slurm accounting storage is disabled' >&2; exit 1",
+            "unsupported",
+            "accounting is off",
+            id="case_users_45",
+        ),
+        pytest.param(
+            "echo 'sacct: error: slurmdbd: Access/permission denied' >&2; exit 1",
+            "permission",
+            "may not",
+            id="case_users_45_rights",
+        ),
+        pytest.param("echo 'sacct: error: Connection refused' >&2; exit 1", "refused", "Connection refused", id="down"),
+        pytest.param(
+            "echo 'sacct: error: Problem talking to the database' >&2", "refused", "Problem", id="error_and_0"
+        ),
+        pytest.param("sleep 20", "timeout", "no answer within", id="hangs"),
+    ],
+)
+def test_why_there_is_no_answer(tmp_path: Path, sacct: str, reason: str, words: str) -> None:
+    manager = slurm(tmp_path, sacct, timeout_seconds=1)
+
+    with pytest.raises(Unavailable, match=words) as caught:
+        list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1))))
+    assert caught.value.reason == reason
+
+
+def test_programs_that_are_not_there(tmp_path: Path) -> None:
+    manager = Slurm(SlurmSettings(manager="slurm", cluster="c1", programs_dir=tmp_path))
+
+    for ask in (manager.fetch_accounts, manager.fetch_nodes):
+        with pytest.raises(Unavailable) as caught:
+            ask()
+        assert caught.value.reason == "absent"
+
+
+def test_an_answer_too_long_is_asked_for_in_halves(tmp_path: Path) -> None:
+    manager = slurm(tmp_path, f'echo "$@" >> {tmp_path}/asked\nhead -c 20000 /dev/zero', max_answer_bytes=10_000)
+
+    with pytest.raises(SourceError, match="raise max_answer_bytes"):
+        list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1))))
+
+    ends = [line.split("--endtime=")[1][:19] for line in (tmp_path / "asked").read_text(encoding="utf-8").splitlines()]
+    assert ends[:3] == ["2026-10-25T01:30:00", "2026-10-25T01:00:00", "2026-10-25T00:45:00"]
