@@ -227,7 +227,9 @@ def test_who_it_is(tmp_path: Path) -> None:
 def test_two_gpus_never_share_a_name(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     for number in range(3):
-        bench.tree.amd(f"0000:0{number}:00.0", number, MI210, **({} if number == 2 else {"unique_id": "7"}))
+        place = bench.tree.amd(f"0000:0{number}:00.0", number, MI210)
+        if number < 2:
+            bench.tree.put(place, unique_id="7")
     names = [state.device.uuid for state in bench.open().read().devices]
 
     assert names == ["0000000000000007", "amd-0000:01:00.0", "amd-0000:02:00.0"]
