@@ -1,0 +1,104 @@
+"""OAR by REST: OAR 2.5's `/jobs/details.json` and OAR 3's `/jobs?details=true`, page by page."""
+
+import base64
+from collections.abc import Iterator, Mapping
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.oar_fields import decode
+from kwhere.resource_managers.oar_settings import OarSettings, OarVersion
+from kwhere.transport.credentials import check_base_url, read_token
+from kwhere.transport.http import Answer, HttpClient
+
+_MOST_PAGES = 10_000
+
+
+class RestSource:
+    """Asks one REST interface."""
+
+    def __init__(self, url: str, settings: OarSettings) -> None:
+        """Raises ConfigError for an address that would carry a secret in the clear."""
+        check_base_url(url, bearer=settings.login_file is not None or settings.http.token_file is not None)
+        # The token is read anew for each question: it is renewed outside.
+        self._client = HttpClient(url, settings.http.model_copy(update={"token_file": None}))
+        self._url = url.split("?", 1)[0].rstrip("/")
+        self._settings = settings
+
+    def jobs(self, span: Span) -> Iterator[tuple[object, str]]:
+        """Yield pages of jobs that lived within `span`, and where they come from."""
+        start, end = str(int(span.start.timestamp())), str(int(span.end.timestamp()) + 1)
+        if self._settings.version is OarVersion.OAR3:
+            return self._pages("/jobs", {"start_time": start, "stop_time": end, "details": "true"})
+        return self._pages("/jobs/details.json", {"from": start, "to": end})
+
+    def resources(self) -> Iterator[tuple[object, str]]:
+        """Yield pages of resources, and where they come from."""
+        is_newer = self._settings.version is OarVersion.OAR3
+        return self._pages("/resources" if is_newer else "/resources/details.json", {})
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._client.close()
+
+    def _pages(self, path: str, params: Mapping[str, str]) -> Iterator[tuple[object, str]]:
+        place = f"{self._url}{path}"
+        offset = 0
+        for _ in range(_MOST_PAGES):
+            paging = {"limit": str(self._settings.page_size), "offset": str(offset)}
+            answer = self._get(path, {**params, **paging})
+            if answer.status == 404 and offset > 0:  # OAR 3 has no empty pages
+                return
+            if answer.status != 200:
+                raise _fault(answer, place)
+            document = decode(answer.body, place)
+            count = _count(document, place)
+            yield document, place
+            offset += count
+            if count == 0 or not _goes_on(document, count, offset, self._settings.page_size):
+                return
+        raise SourceError(f"{place}: more than {_MOST_PAGES} pages")
+
+    def _get(self, path: str, params: Mapping[str, str]) -> Answer:
+        headers = {"Accept": "application/json"}
+        token = read_token(self._settings.http)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        elif self._settings.login_file is not None:
+            headers["Authorization"] = f"Basic {self._login()}"
+        return self._client.get(path, params, headers)
+
+    def _login(self) -> str:
+        path = self._settings.login_file
+        assert path is not None
+        try:
+            line = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            detail = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise Unavailable("secret", f"login_file {path}: {detail}") from None
+        if ":" not in line or "\n" in line:
+            raise Unavailable("secret", f"login_file {path}: expected one line user:password")
+        return base64.b64encode(line.encode()).decode()
+
+
+def _fault(answer: Answer, place: str) -> Unavailable:
+    reason = "permission" if answer.status in (401, 403) else "absent" if answer.status == 404 else "remote"
+    return Unavailable(reason, f"{place}: HTTP status {answer.status}")
+
+
+def _count(document: object, place: str) -> int:
+    items = document.get("items") if isinstance(document, Mapping) else None
+    if not isinstance(items, list):
+        raise SourceError(f"{place}: expected an object with items")
+    return len(items)
+
+
+def _goes_on(document: object, count: int, offset: int, page_size: int) -> bool:
+    """Return whether there is another page: by its link, by the total, else by how full this one is."""
+    assert isinstance(document, Mapping)
+    links = document.get("links")
+    if isinstance(links, list) and links:
+        return any(isinstance(link, Mapping) and link.get("rel") == "next" for link in links)
+    total = document.get("total")
+    if isinstance(total, int) and not isinstance(total, bool):
+        return offset < total
+    return count >= page_size

@@ -1,0 +1,260 @@
+"""How OAR is asked: by its commands, and by REST page by page."""
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from structlog.testing import capture_logs
+from tests.emission_services import Asked, HandClock, Said, said, serving
+
+from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.managed import Accounts
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.oar import OarManager, build
+from kwhere.resource_managers.oar_settings import OarSettings
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "oar"
+START = datetime.fromtimestamp(1_796_000_000, UTC)
+SPAN = Span(START, START + timedelta(hours=1))
+Fake = Callable[[str], OarManager]
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    """Return what makes a manager whose commands are run by a shell script."""
+
+    def make(script: str) -> OarManager:
+        (tmp_path / "run").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "run").chmod(0o755)
+        prefix = (str(tmp_path / "run"),)
+        settings = OarSettings(manager="oar", cluster="c1", command_prefix=prefix, command_timeout_seconds=5)
+        return build(settings, HandClock())
+
+    return make
+
+
+def test_the_commands_are_asked_in_epoch_seconds(fake: Fake, tmp_path: Path) -> None:
+    manager = fake(
+        f'echo "$@" >> {tmp_path}/asked\n'
+        f"case $1 in oarnodes) cat {RECORDED}/oarnodes2.json;; oarstat) cat {RECORDED}/oarstat2.json;; esac"
+    )
+
+    units = list(manager.fetch_units(SPAN))
+
+    assert sorted(unit.unit for unit in units) == ["1", "2", "3", "4", "5"]
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        "oarnodes -J",
+        "oarstat -J -f --sql start_time > 0 AND start_time < 1796003601 AND (stop_time = 0 OR stop_time >= 1796000000)",
+    ]
+
+
+def test_jobs_outside_the_span_are_left_out_whatever_was_answered(fake: Fake) -> None:
+    manager = fake(f"[ $1 = oarnodes ] || cat {RECORDED}/oarstat2.json")
+    span = Span(START + timedelta(seconds=3050), START + timedelta(seconds=3060))
+
+    assert [unit.unit for unit in manager.fetch_units(span)] == ["2"]
+
+
+def test_nothing_printed_is_no_job(fake: Fake) -> None:
+    assert list(fake("exit 0").fetch_units(SPAN)) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "message"),
+    [
+        ("echo 'DBI connect failed: refused' >&2", "remote", "oarnodes -J: DBI connect failed: refused"),
+        ("echo 'syntax error' >&2; exit 255", "remote", "oarnodes -J: syntax error"),
+        ("exit 3", "remote", "oarnodes -J: exit code 3"),
+        ("exec sleep 60", "timeout", "oarnodes -J: no end within 0.2 s"),
+    ],
+)
+def test_a_command_that_fails_silently_or_not_is_no_empty_answer(
+    tmp_path: Path, script: str, reason: str, message: str
+) -> None:
+    (tmp_path / "run").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "run").chmod(0o755)
+    seconds = 0.2 if reason == "timeout" else 5
+    prefix = (str(tmp_path / "run"),)
+    settings = OarSettings(manager="oar", cluster="c1", command_prefix=prefix, command_timeout_seconds=seconds)
+
+    with pytest.raises(Unavailable, match=message) as caught:
+        list(build(settings, HandClock()).fetch_units(SPAN))
+    assert caught.value.reason == reason
+
+
+def test_commands_that_are_absent_are_named(tmp_path: Path) -> None:
+    settings = OarSettings(manager="oar", cluster="c1", command_prefix=(str(tmp_path / "none"),))
+
+    with pytest.raises(Unavailable, match="none: No such file"):
+        build(settings, HandClock()).fetch_nodes()
+
+
+def test_text_cut_off_is_told_with_what_the_command_complained_of(fake: Fake) -> None:
+    with pytest.raises(SourceError, match=r"oarnodes -J: expected JSON, found .*; killed"):
+        list(fake("echo '{\"1\": '; echo killed >&2").fetch_units(SPAN))
+
+
+def test_faults_and_strange_states_are_logged_once(fake: Fake) -> None:
+    jobs = {
+        "1": {"state": "Odd", "startTime": 1_796_000_000},
+        "2": {"state": "Odd", "startTime": 1_796_000_001},
+        "3": 5,
+    }
+    manager = fake(f"[ $1 = oarnodes ] || echo '{json.dumps(jobs)}'")
+
+    with capture_logs() as logs:
+        units = list(manager.fetch_units(SPAN))
+
+    assert [unit.unit for unit in units] == ["1", "2"]
+    assert [entry["event"] for entry in logs] == ["job state is none that is known", "jobs left out"]
+    assert logs[1]["count"] == 1
+
+
+def test_resources_are_asked_for_again_when_they_are_old(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text(f"#!/bin/sh\necho $1 >> {tmp_path}/asked\n")
+    (tmp_path / "run").chmod(0o755)
+    clock = HandClock()
+    prefix = (str(tmp_path / "run"),)
+    manager = build(OarSettings(manager="oar", cluster="c1", command_prefix=prefix, resources_seconds=600), clock)
+
+    for _ in range(2):
+        list(manager.fetch_units(SPAN))
+    clock.ahead(seconds=601)
+    list(manager.fetch_units(SPAN))
+
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["oarnodes", "oarstat", "oarstat", "oarnodes", "oarstat"]
+    assert manager.fetch_accounts() == Accounts()
+
+
+def rest(url: str, clock: HandClock, version: str = "2", **more: Any) -> OarManager:
+    settings = {"manager": "oar", "cluster": "c1", "url": url, "version": version, "page_size": 2, **more}
+    return build(OarSettings.model_validate(settings), clock)
+
+
+def paged(jobs: str, resources: str, *, links: bool) -> Callable[[Asked], Said]:
+    """Return a service that pages what was recorded: OAR 2 with links, OAR 3 with 404 after the end."""
+
+    def route(asked: Asked) -> Said:
+        name = jobs if asked.path.startswith("/oarapi/jobs") else resources
+        document = json.loads((RECORDED / name).read_text())
+        offset, limit = int(asked.query["offset"]), int(asked.query["limit"])
+        items = document["items"][offset : offset + limit]
+        if not items and offset and not links:
+            return said({"detail": "Empty request"}, 404)
+        page: dict[str, Any] = {"items": items}
+        if links:
+            page["links"] = [{"rel": "self"}] + ([{"rel": "next"}] if offset + limit < len(document["items"]) else [])
+            page["total"] = 1  # OAR 2 counts otherwise than it lists: its link is what tells
+        return said(page)
+
+    return route
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "links"), [("2", "/oarapi/jobs/details.json", True), ("3", "/oarapi/jobs", False)]
+)
+def test_rest_is_read_page_by_page(version: str, path: str, links: bool) -> None:
+    clock = HandClock()
+    with serving(paged(f"rest{version}_jobs.json", f"rest{version}_resources.json", links=links), clock) as service:
+        manager = rest(f"{service.url}/oarapi", clock, version)
+        units = list(manager.fetch_units(SPAN))
+        nodes = manager.fetch_nodes()
+        manager.close()
+
+    assert sorted(unit.unit for unit in units) == ["1", "2", "3", "4", "5"]
+    assert all(unit.allocation.cpus for unit in units)
+    assert [node.name for node in nodes] == ["127.0.0.2", "localhost"]
+    asked = [each for each in service.asked if each.path == path]
+    assert [each.query["offset"] for each in asked][:3] == ["0", "2", "4"]
+    words = ("from", "to") if version == "2" else ("start_time", "stop_time")
+    assert [asked[0].query[word] for word in words] == ["1796000000", "1796003601"]
+
+
+def test_the_404_after_oar_3_s_last_full_page_is_the_end() -> None:
+    clock = HandClock()
+    with serving(paged("rest3_jobs.json", "rest3_resources.json", links=False), clock) as service:
+        units = list(rest(f"{service.url}/oarapi", clock, "3", page_size=5).fetch_units(SPAN))
+
+    assert len(units) == 5
+    assert service.asked[-1].query["offset"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        (Said(b"", 401), Unavailable, "HTTP status 401"),
+        (Said(b"", 404), Unavailable, "HTTP status 404"),
+        (Said(b"<html>", 502), Unavailable, "HTTP status 502"),
+        (Said(b"<html>login</html>"), SourceError, "expected JSON, found '<html>login"),
+        (Said(b"[]"), SourceError, "expected an object with items"),
+        (Said(b'{"items": [', closes=True), Unavailable, "/resources/details.json: "),
+    ],
+)
+def test_rest_that_fails_is_told(fault: Said, kind: type[Exception], message: str) -> None:
+    clock = HandClock()
+    with serving(lambda _: fault, clock) as service, pytest.raises(kind, match=message):
+        rest(service.url, clock).fetch_nodes()
+
+
+def test_a_renewed_token_is_sent_without_a_restart(tmp_path: Path) -> None:
+    clock = HandClock()
+    token = tmp_path / "token"
+    with serving(lambda _: said({"items": []}), clock) as service:
+        token.write_text("first\n")
+        manager = rest(service.url, clock, "3", http={"token_file": str(token)})
+        manager.fetch_nodes()
+        token.write_text("second\n")
+        manager.fetch_nodes()
+
+    assert [asked.headers["authorization"] for asked in service.asked] == ["Bearer first", "Bearer second"]
+
+
+def test_a_login_is_sent_and_never_shown(tmp_path: Path) -> None:
+    clock = HandClock()
+    login = tmp_path / "login"
+    login.write_text("kwhere:s3cret:\u00e9\n")
+    with serving(lambda _: Said(b"no", 403), clock) as service:
+        manager = rest(service.url, clock, login_file=str(login))
+        with pytest.raises(Unavailable) as caught:
+            manager.fetch_nodes()
+
+    shown = base64.b64decode(service.asked[0].headers["authorization"].removeprefix("Basic ")).decode()
+    assert shown == "kwhere:s3cret:\u00e9"
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.reason == "permission"
+
+
+@pytest.mark.parametrize("text", ["no colon", "a:b\nc:d", None])
+def test_a_login_file_that_is_none_is_told_without_its_text(tmp_path: Path, text: str | None) -> None:
+    login = tmp_path / "login"
+    if text is not None:
+        login.write_text(text)
+
+    with pytest.raises(Unavailable, match="login_file") as caught:
+        rest("http://127.0.0.1:9", HandClock(), login_file=str(login)).fetch_nodes()
+    assert "b\nc" not in str(caught.value)
+
+
+def test_a_secret_is_not_sent_in_the_clear(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="https"):
+        rest("http://oar.example/oarapi", HandClock(), login_file=str(tmp_path / "login"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"time_zone": "Mars/Olympus"},
+        {"version": "4"},
+        {"login_file": "/a", "http": {"token_file": "/b"}},
+        {"colour": 1},
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        OarSettings.model_validate({"manager": "oar", "cluster": "c1", **wrong})
