@@ -32,7 +32,6 @@ DRAM_IDLE_TABLE_UW_PER_GIB = 150_000
 
 Our estimate from data sheets (32 GiB: 3 to 8 W); it splits measured memory only until its own idle power is learned.
 """
-DRAM_UNCERTAINTY_RATIO = 0.5
 OTHER_IDLE_NODE_UW = 20_000_000
 OTHER_IDLE_SOCKET_UW = 10_000_000
 """Fans, board, disks, network and losses of an idle server: 20 W and 10 W per socket, within a factor of 3.

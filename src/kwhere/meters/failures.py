@@ -1,8 +1,12 @@
-"""Which of several failures of one source to show."""
+"""Sources of several zones: one that fails is left out, and which of several failures to show."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kwhere.core.errors import SourceError, Unavailable
+from kwhere.meters.meter import Reading
+
+ZoneT = TypeVar("ZoneT")
 
 _WORST_FIRST = ("permission", "unsupported", "stuck", "absent")
 
@@ -16,3 +20,23 @@ def worst(failures: Sequence[Unavailable]) -> Unavailable:
 def as_unavailable(error: Unavailable | SourceError) -> Unavailable:
     """Return `error`; nonsense from one zone is a zone that is not supported."""
     return error if isinstance(error, Unavailable) else Unavailable("unsupported", str(error))
+
+
+def read_each(zones: Iterable[ZoneT], read: Callable[[ZoneT], Reading], failures: list[Unavailable]) -> list[Reading]:
+    """Return the readings of the zones that answer; why the others do not is added to `failures`."""
+    readings: list[Reading] = []
+    for zone in zones:
+        try:
+            readings.append(read(zone))
+        except (Unavailable, SourceError) as error:
+            failures.append(as_unavailable(error))
+    return readings
+
+
+def read_all(zones: Iterable[ZoneT], read: Callable[[ZoneT], Reading]) -> list[Reading]:
+    """Return the readings of the zones that answer. Raises Unavailable where none does."""
+    failures: list[Unavailable] = []
+    readings = read_each(zones, read, failures)
+    if not readings:
+        raise worst(failures)
+    return readings

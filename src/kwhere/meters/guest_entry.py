@@ -19,7 +19,6 @@ from kwhere.kernel.numbers import excerpt
 FORMAT = 1
 MAX_BYTES = 64 * 1024
 FILE_NAME = "energy.json"
-VSOCK_PORT = 9811
 PATH = "/guest"
 PUBLISH_SECONDS = 10
 """How often an entry moves: finer energy gives away what others compute (CVE-2020-8694)."""

@@ -8,7 +8,7 @@ from kwhere.energy.limits import P_MAX_DRAM_UW, P_MAX_MULTI_DIE_UW
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.hwmon import HwmonSensor, SensorFile
 from kwhere.meters.asked import AskedMeter
-from kwhere.meters.failures import as_unavailable, worst
+from kwhere.meters.failures import as_unavailable, read_all, worst
 from kwhere.meters.hwmon_sensors import HwmonZone, place_sensors
 from kwhere.meters.meter import PLATFORM, Domain, Meter, MeterContext, Reading
 
@@ -47,16 +47,7 @@ class HwmonMeter:
 
     def read(self, now_ns: int) -> list[Reading]:
         """Return every sensor that answers. Raises Unavailable where none does."""
-        readings: list[Reading] = []
-        failures: list[Unavailable] = []
-        for sensor in self._sensors:
-            try:
-                readings.append(self._reading(sensor.zone, sensor.read(), now_ns))
-            except (Unavailable, SourceError) as error:
-                failures.append(as_unavailable(error))
-        if not readings:
-            raise worst(failures)
-        return readings
+        return read_all(self._sensors, lambda sensor: self._reading(sensor.zone, sensor.read(), now_ns))
 
     def p_max_uw(self, domain: Domain) -> int:
         """Return the largest plausible power of a domain; for `platform` what may lie beside the components."""

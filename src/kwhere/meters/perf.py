@@ -14,7 +14,7 @@ from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.perf_event import open_event
 from kwhere.kernel.perf_power import PMU_DIRECTORY, Opener, PowerCounter, PowerUnit, find_power_unit
 from kwhere.kernel.powercap import find_zones
-from kwhere.meters.failures import as_unavailable, worst
+from kwhere.meters.failures import as_unavailable, read_each, worst
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext, Plugin, Reading
 from kwhere.meters.mirrors import MirrorWatch
 from kwhere.meters.movement import Movement
@@ -102,15 +102,11 @@ class PerfMeter:
                 event.close()
 
     def _read_group(self, group: Sequence[OpenEvent], now_ns: int, failures: list[Unavailable]) -> list[Reading]:
-        readings = []
-        for event in group:
-            try:
-                counter_uj = event.read(now_ns)
-            except (Unavailable, SourceError) as error:
-                failures.append(as_unavailable(error))
-            else:
-                readings.append(Reading(event.domain, event.zone, now_ns, counter_uj=counter_uj, epoch=self._epoch))
-        return readings
+        return read_each(
+            group,
+            lambda event: Reading(event.domain, event.zone, now_ns, counter_uj=event.read(now_ns), epoch=self._epoch),
+            failures,
+        )
 
 
 def build_perf(

@@ -7,7 +7,7 @@ from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.limits import P_MAX_DRAM_UW, p_max_cpu_uw
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.powercap import POWERCAP_DIRECTORY, ZoneFile, find_zones
-from kwhere.meters.failures import as_unavailable, worst
+from kwhere.meters.failures import as_unavailable, read_each, worst
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext, Plugin, Reading
 from kwhere.meters.mirrors import MirrorWatch
 from kwhere.meters.movement import Movement
@@ -88,15 +88,12 @@ class RaplMeter:
                 zone.close()
 
     def _read_group(self, group: Sequence[OpenZone], now_ns: int, failures: list[Unavailable]) -> list[Reading]:
-        readings = []
-        for zone in group:
-            try:
-                counter_uj = zone.read(now_ns)
-            except (Unavailable, SourceError) as error:
-                failures.append(as_unavailable(error))
-            else:
-                readings.append(_reading(zone.placed, counter_uj, now_ns, self._p_max_uw[zone.placed.domain]))
-        return readings
+        p_max_uw = self._p_max_uw
+        return read_each(
+            group,
+            lambda zone: _reading(zone.placed, zone.read(now_ns), now_ns, p_max_uw[zone.placed.domain]),
+            failures,
+        )
 
 
 def open_zones(context: MeterContext, kind: DomainKind, *more: DomainKind) -> list[OpenZone]:

@@ -9,7 +9,7 @@ from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.energy.limits import P_MAX_DRAM_UW, p_max_cpu_uw
 from kwhere.kernel.powercap import PowercapZone, ZoneFile, find_zones
 from kwhere.meters.asked import AskedMeter
-from kwhere.meters.failures import as_unavailable, worst
+from kwhere.meters.failures import as_unavailable, read_all, worst
 from kwhere.meters.meter import PLATFORM, Domain, Meter, MeterContext, Plugin, Reading
 
 CONTROL_TYPE = "arm-scmi"
@@ -46,18 +46,12 @@ class ScmiMeter:
 
     def read(self, now_ns: int) -> list[Reading]:
         """Return every zone that answers. Raises Unavailable where none does."""
-        readings: list[Reading] = []
-        failures: list[Unavailable] = []
-        for placed, file in self._zones:
-            try:
-                power_uw = read_power_uw(placed, file)
-            except (Unavailable, SourceError) as error:
-                failures.append(as_unavailable(error))
-            else:
-                readings.append(Reading(placed.domain, placed.zone.directory, now_ns, power_uw=power_uw))
-        if not readings:
-            raise worst(failures)
-        return readings
+        return read_all(
+            self._zones,
+            lambda zone: Reading(
+                zone[0].domain, zone[0].zone.directory, now_ns, power_uw=read_power_uw(zone[0], zone[1])
+            ),
+        )
 
     def p_max_uw(self, domain: Domain) -> int:
         """Return the largest plausible power of a domain; for `platform` what may lie beside the components."""

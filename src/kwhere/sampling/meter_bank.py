@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.energy.limits import p_max_platform_uw
 from kwhere.energy.zone import DomainState, DomainStep, DomainTrack, ZoneReading
 from kwhere.meters.gpu_energy import GPU_LIBRARIES
 from kwhere.meters.meter import PLATFORM, Domain, Meter, Reading
@@ -217,7 +218,7 @@ class MeterBank:
         if domain.kind is not DomainKind.PLATFORM:
             return own_uw
         kinds = [kind for kind, component in COMPONENT_OF.items() if component in meter.covers]
-        return own_uw + sum(self.p_max_of_kind_uw(kind) for kind in kinds)
+        return p_max_platform_uw((self.p_max_of_kind_uw(kind) for kind in kinds), own_uw)
 
     def p_max_of_kind_uw(self, kind: DomainKind) -> int:
         """Return what all domains of a kind may draw together, by the meter that allows most."""
