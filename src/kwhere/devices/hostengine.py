@@ -19,6 +19,7 @@ from kwhere.transport.child_process import ChildProcess
 SOURCE = "hostengine"
 AUTO_ADDRESS = "127.0.0.1:5555"
 _ANSWER_SECONDS = 20.0
+_CLOSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,13 @@ class HostEngineSource:
             self._state = OutsideState(SOURCE, self._address, True, "" if found else "no_data")
 
     def close(self) -> None:
-        """Ask no more, and end the child."""
+        """Ask no more, and end the child, at once or when the question that is open has its answer."""
         self._over.set()
-        with self._lock:
-            self._end()
+        if self._lock.acquire(timeout=_CLOSE_SECONDS):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
 
     def _asked(self) -> Told:
         if self._child is None:
@@ -132,6 +136,8 @@ class HostEngineSource:
             if self._is_wanted():
                 self.ask()
             self._over.wait(PERIOD_SECONDS if self._state.up or self._state.reason == "unasked" else RETRY_SECONDS)
+        with self._lock:
+            self._end()
 
 
 class FirstOf:
