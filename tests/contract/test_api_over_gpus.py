@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from tests.account_site import SITE, Site
+from tests.account_site import SITE, J, Site
 from tests.asgi_client import AsgiClient
-from tests.contract.test_database_gpus import GIB, H100, MINUTE_NS, J, slot, use
+from tests.contract.test_database_gpus import GIB, H100, MINUTE_NS, slot, use
 from tests.fake_account import FixedClock
 from tests.journals import T0_NS, HandJournal, figures, key, unit
 

@@ -92,6 +92,18 @@ def test_a_gpu_that_was_given_back_is_not_held(site: Site) -> None:
     assert (second.held_ns, second.last_at) == (MINUTE_NS, T0 + timedelta(minutes=1))
 
 
+def test_energy_told_late_does_not_hold_a_gpu(site: Site) -> None:
+    journal = HandJournal()
+    slot(journal, use(), use("GPU-1", index=1))
+    slot(journal, use(), GpuUse("GPU-1", index=1, model=H100, source="prolog", energy_uj=50 * J, held_idle_uj=0))
+    site.take(journal)
+
+    gpu = site.reader.unit("c1", "slurm", "a").gpus[1]
+
+    assert (gpu.is_held, gpu.held_ns, gpu.energy_uj) == (False, MINUTE_NS, 6050 * J)
+    assert [hold.gpu.index for hold in site.reader.gpu_holds("c1", "n1")] == [0]
+
+
 def test_instances_and_shares_count_as_what_they_are(site: Site) -> None:
     """A third of a `3g.40gb`, of seven slices, and half a whole device."""
     journal = HandJournal()

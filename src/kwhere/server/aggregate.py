@@ -131,11 +131,13 @@ def _runs(entries: EntryColumns, columns: Figures, slot: Slot, flags: int, sums:
 
 
 def _add_gpu(gpus: dict[Place, GpuSums], use: GpuUse, slot: Slot) -> None:
+    # A meter may speak late of a GPU that was given back before this slot: it is not held in it.
+    end_ns = slot.end_ns if use.held_ns else slot.start_ns
     held = gpus.get(use.place)
     if held is None:
-        gpus[use.place] = GpuSums(use, slot.start_ns, slot.end_ns)
+        gpus[use.place] = GpuSums(use, slot.start_ns, end_ns)
     else:
-        held.add(use, slot.start_ns, slot.end_ns)
+        held.add(use, slot.start_ns, end_ns)
 
 
 def _open(key: RunKey, names: RunNames, slot: Slot, sums: PageSums) -> RunSums:
