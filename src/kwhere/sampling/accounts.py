@@ -7,8 +7,9 @@ from kwhere.core.terms import Component, Flag, Part
 from kwhere.core.unit import UnitKey
 from kwhere.discovery.unit_source import CpuReading, TrackedUnit, UnitDetail
 from kwhere.energy.split import DomainSplit
-from kwhere.ledger.gpu_uses import GpuUse, Place
+from kwhere.ledger.gpu_uses import Place
 from kwhere.ledger.rows import ENERGY_COLUMNS
+from kwhere.sampling.gpu_slot import GpuSlot
 
 DYNAMIC_COLUMN = {component: ENERGY_COLUMNS.index((component, Part.DYNAMIC)) for component in Component}
 """Where a component's dynamic energy stands in an account's row; its idle energy stands one further."""
@@ -77,8 +78,7 @@ class Account:
     """Of the open slot."""
     gpu_memory_peak_bytes: int | None = None
     """Of the open slot, over all its GPUs."""
-    gpus: dict[Place, GpuUse] = field(default_factory=dict)
-    """Of the open slot; `idle_since_ns` by the monotonic clock."""
+    gpus: dict[Place, GpuSlot] = field(default_factory=dict)
     cpu: CpuReading | None = None
     detail: UnitDetail | None = None
     detail_total_ns: int | None = None

@@ -1,12 +1,10 @@
 """From running sums to the entries of one slot."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, EntryKind
 from kwhere.core.unit import UnitKey
-from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.ledger.rows import ENERGY_COLUMNS, Entry, Figures
 from kwhere.sampling.accounts import Account, Accounts, Sums
 
@@ -71,19 +69,12 @@ def figures(account: Account, components: Collection[Component], *, cpu: bool = 
 def _unit_entry(key: UnitKey, account: Account, components: Collection[Component], to_utc_ns: int) -> Entry:
     found = figures(account, components)
     flags = frozenset(account.flags)
-    gpus = tuple(_gpu(account.gpus[place], to_utc_ns) for place in sorted(account.gpus))
+    gpus = tuple(account.gpus[place].use(to_utc_ns) for place in sorted(account.gpus))
     if account.unit is None:
         return Entry(EntryKind.UNIT, key, found, flags=flags, gpus=gpus)
     info = account.unit.info
     words = (info.name, info.user, info.project, info.node_name)
     return Entry(EntryKind.UNIT, key, found, *words, info.labels, flags=flags, gpus=gpus)
-
-
-def _gpu(use: GpuUse, to_utc_ns: int) -> GpuUse:
-    """Return a GPU's use with its one moment by the wall clock."""
-    if use.idle_since_ns is None:
-        return use
-    return replace(use, idle_since_ns=max(0, use.idle_since_ns + to_utc_ns))
 
 
 def _modes(now: Sums, then: Sums) -> tuple[int, int]:

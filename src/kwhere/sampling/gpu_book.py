@@ -12,7 +12,8 @@ from kwhere.energy.split import Held, Use
 from kwhere.ledger.gpu_uses import Place
 from kwhere.sampling.accounts import Accounts, Sums
 from kwhere.sampling.gpu_holding import DeviceStep, UnitHold, device_step
-from kwhere.sampling.gpu_uses import PlaceWeight, add_use, place_weight, use_of
+from kwhere.sampling.gpu_slot import GpuSlot
+from kwhere.sampling.gpu_uses import PlaceWeight, place_weight
 
 _WHOLE_PERCENT = 100
 _LONGEST_NS = 600 * NANOSECONDS_PER_SECOND
@@ -188,7 +189,7 @@ class GpuBook:
             idle_since_ns=((before.idle_since_ns if before else None) or now_ns) if hold.idle else None,
         )
         if account is not None and lived_ns:
-            add_use(account.gpus, use_of(hold, lived_ns, places[place].idle_since_ns))
+            account.gpus.setdefault(place, GpuSlot(hold)).add(hold, lived_ns, places[place].idle_since_ns)
 
     def _let_go(self, held: set[tuple[UnitKey, str, str]], accounts: Accounts) -> None:
         """Show what is not held any more as such, and forget units whose accounts are gone."""
