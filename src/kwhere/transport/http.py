@@ -165,6 +165,32 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+class Stream:
+    """An answer that is read line by line as it comes; its headers are in, its body is not."""
+
+    def __init__(self, status: int, chunks: Iterator[bytes], place: str, max_line_bytes: int) -> None:
+        self.status = status
+        self._chunks = chunks
+        self._place = place
+        self._max_line_bytes = max_line_bytes
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield whole lines without their ends; what an answer that is cut off leaves of a line is not one.
+
+        Raises Unavailable where it is cut off or too late, SourceError for a line that is too long.
+        """
+        rest = b""
+        for chunk in self._chunks:
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from (line for line in whole if line.strip())
+            if len(rest) > self._max_line_bytes:
+                raise SourceError(f"{self._place}: expected lines of at most {self._max_line_bytes} bytes, found more")
+
+    def beginning(self) -> bytes:
+        """Return what comes first, some thousands of bytes: enough for the words of a refusal."""
+        return next(self._chunks, b"")
+
+
 class HttpClient:
     """A synchronous client of one remote; safe to share between threads. Retries are the caller's.
 
@@ -226,6 +252,28 @@ class HttpClient:
     ) -> Answer:
         """Return the answer to a POST of a form or of bytes; redirects are never followed."""
         return self._ask(self._remote.question("POST", path, params, headers, form, content, timeout_seconds))[0]
+
+    @contextmanager
+    def stream(self, path: str, params: Mapping[str, str] | None = None, *, timeout_seconds: float) -> Iterator[Stream]:
+        """Open a GET whose answer is read as it comes, for so long at most; redirects are never followed."""
+        question = self._remote.question(
+            "GET", path, params, {"Accept-Encoding": "identity"}, timeout_seconds=timeout_seconds
+        )
+        place = self._remote.place(question.url)
+        deadline_ns = self._remote.monotonic_ns() + int(timeout_seconds * 1e9)
+        with self._stream(question) as answer:
+            yield Stream(
+                answer.status_code,
+                self._in_time(answer.iter_raw(), deadline_ns, place),
+                place,
+                self._remote.settings.max_answer_bytes,
+            )
+
+    def _in_time(self, chunks: Iterator[bytes], deadline_ns: int, place: str) -> Iterator[bytes]:
+        for chunk in chunks:
+            if self._remote.monotonic_ns() > deadline_ns:
+                raise Unavailable("timeout", f"{place}: the answer did not end in time")
+            yield chunk
 
     def delete(self, path: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: float) -> Answer:
         """Return the answer to a DELETE; redirects are never followed."""

@@ -1,0 +1,102 @@
+"""What is asked for beside the pods: namespaces, Kubeflow's objects, nodes. Each may be missing or forbidden."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.failure_memory import FailureMemory
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.devices.json_answer import JsonValue
+from kwhere.resource_managers import kubernetes_api as api
+from kwhere.resource_managers.kubernetes_gpus import GpuTypes, gpu_types
+from kwhere.resource_managers.kubernetes_objects import labels_of, name_of
+from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
+from kwhere.resource_managers.kubernetes_tenancy import (
+    NamespaceKeys,
+    Tenancy,
+    read_members,
+    read_notebooks,
+    read_tenants,
+)
+
+_KUBEFLOW = (api.PROFILES, api.NOTEBOOKS, api.ROLE_BINDINGS)
+_SOONEST_NS = 30 * NANOSECONDS_PER_SECOND
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known beside the pods."""
+
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    types: Mapping[str, GpuTypes] = field(default_factory=dict)
+    """What each node's GPUs are, by node."""
+
+
+class FactKeeper:
+    """Asks now and then; what fails is told once and leaves what was known. Not thread-safe."""
+
+    def __init__(self, source: api.KubernetesApi, settings: KubernetesSettings, clock: Clock) -> None:
+        self._source = source
+        self._settings = settings
+        self._clock = clock
+        self._failures = FailureMemory()
+        self._lists: dict[str, Sequence[JsonValue]] = {}
+        self._asked_ns: int | None = None
+        self.facts = Facts()
+
+    def refresh(self) -> None:
+        """Ask where it is time."""
+        if self._is_due(int(self._settings.tenancy_seconds * NANOSECONDS_PER_SECOND)):
+            self._ask()
+
+    def know_nodes(self, names: set[str]) -> None:
+        """Ask where one of these nodes is new, but not all the time."""
+        if not names <= self.facts.types.keys() and self._is_due(_SOONEST_NS):
+            self._ask()
+
+    def _is_due(self, after_ns: int) -> bool:
+        return self._asked_ns is None or self._clock.monotonic_ns() - self._asked_ns >= after_ns
+
+    def _ask(self) -> None:
+        self._asked_ns = self._clock.monotonic_ns()
+        for path in (api.NAMESPACES, api.NODES, *(_KUBEFLOW if self._settings.kubeflow else ())):
+            self._ask_for(path)
+        keys = NamespaceKeys(
+            self._settings.namespace_user, self._settings.namespace_project, self._settings.namespace_group
+        )
+        self.facts = Facts(
+            Tenancy(
+                read_tenants(self._known(api.NAMESPACES), self._known(api.PROFILES), keys),
+                read_notebooks(self._known(api.NOTEBOOKS)),
+                read_members(self._known(api.ROLE_BINDINGS)),
+            ),
+            {name_of(node): gpu_types(labels_of(node)) for node in self._known(api.NODES)},
+        )
+
+    def _known(self, path: str) -> Sequence[JsonValue]:
+        return self._lists.get(path, ())
+
+    def _ask_for(self, path: str) -> None:
+        try:
+            self._lists[path] = self._source.list_all(path).items
+        except (Unavailable, SourceError) as error:
+            if isinstance(error, Unavailable) and error.reason == "absent":  # no Kubeflow here
+                self._lists.pop(path, None)
+                return
+            self.tell(path, str(error))
+        else:
+            if self._failures.recovered(path):
+                log.info("kubernetes objects are read again", cluster=self._settings.cluster, path=path)
+
+    def tell(self, subject: str, text: str) -> None:
+        """Log what failed, on change and then hourly."""
+        count = self._failures.failed(subject, text, self._clock.monotonic_ns())
+        if count is not None:
+            log.warning(
+                "kubernetes objects are not read", cluster=self._settings.cluster, of=subject, error=text, times=count
+            )

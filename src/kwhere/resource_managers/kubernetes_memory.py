@@ -1,0 +1,74 @@
+"""The pods of a cluster as last heard of, and those that are gone: the API forgets a pod once it is deleted."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from kwhere.core.managed import ManagerUnit
+from kwhere.resource_managers.kubernetes_pods import Pod
+
+DELETED = "deleted"
+MOST_GONE = 100_000
+
+
+class PodMemory:
+    """Units by the uid of their pod. Not thread-safe."""
+
+    def __init__(self, kept: timedelta) -> None:
+        """Pods that are gone are kept for so long."""
+        self._kept = kept
+        self._here: dict[str, ManagerUnit] = {}
+        self._gone: dict[str, ManagerUnit] = {}
+
+    def relist(self, pods: Iterable[Pod], now: datetime) -> None:
+        """Take in all there are. One that is missing was deleted since, nobody saw when: it ends now at the latest."""
+        listed: dict[str, ManagerUnit] = {}
+        unread: set[str] = set()
+        for pod in pods:
+            if pod.unit is not None:
+                listed[pod.uid] = pod.unit
+            else:
+                unread.add(pod.uid)
+        before, self._here = self._here, listed
+        for uid, unit in before.items():
+            if uid in unread:
+                self._here[uid] = unit
+            elif uid not in listed:
+                self._gone[uid] = _close(unit, now)
+
+    def change(self, pod: Pod) -> ManagerUnit | None:
+        """Take in a pod that is new or another than before; returns its unit."""
+        if pod.unit is not None:
+            self._here[pod.uid] = pod.unit
+        return self._here.get(pod.uid)
+
+    def delete(self, pod: Pod, now: datetime) -> ManagerUnit | None:
+        """Take in that a pod is gone; returns its unit, ended."""
+        unit = pod.unit or self._here.get(pod.uid)
+        self._here.pop(pod.uid, None)
+        if unit is None:
+            return None
+        self._gone[pod.uid] = closed = _close(unit, now)
+        return closed
+
+    def forget(self, now: datetime) -> None:
+        """Let go of those that went too long ago, and of the oldest of too many."""
+        oldest = now - self._kept
+        old = [uid for uid, unit in self._gone.items() if unit.ended_at is not None and unit.ended_at < oldest]
+        for uid in old + list(self._gone)[: max(0, len(self._gone) - MOST_GONE)]:
+            self._gone.pop(uid, None)
+
+    def here(self) -> Iterator[ManagerUnit]:
+        """Yield the units that the API still knows, finished ones too."""
+        yield from self._here.values()
+
+    def units(self) -> Iterator[ManagerUnit]:
+        """Yield all units; of one that went and is here again, as static pods do, the later word comes last."""
+        yield from self._gone.values()
+        yield from self._here.values()
+
+
+def _close(unit: ManagerUnit, now: datetime) -> ManagerUnit:
+    if unit.ended_at is not None:
+        return unit
+    return replace(unit, state=DELETED, ended_at=max(unit.started_at, now))

@@ -1,0 +1,176 @@
+"""A pod as the API tells it → a unit, or the reason why it is none."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from kwhere.core.managed import ManagerUnit, run_name
+from kwhere.devices.json_answer import JsonValue, elements, finite, member, text
+from kwhere.discovery.kubernetes import MANAGER, is_static
+from kwhere.discovery.match import unit_id
+from kwhere.resource_managers.kubernetes_gpus import NO_TYPES, GpuTypes
+from kwhere.resource_managers.kubernetes_objects import annotations_of, condition, instant, labels_of, name_of
+from kwhere.resource_managers.kubernetes_owners import controller, top_owner
+from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
+
+_MIRROR = "kubernetes.io/config.mirror"
+_HASH = "kubernetes.io/config.hash"
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_LABEL_TAGS = {
+    "pipeline/runid": "pipeline_run",
+    "ray.io/cluster": "ray_cluster",
+    "kueue.x-k8s.io/queue-name": "kueue_queue",
+    "katib.kubeflow.org/experiment": "katib_experiment",
+    "vm.kubevirt.io/name": "vm",
+    "notebook-name": "notebook",
+}
+_LONGEST_WORD = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of the API; `unit` is None where there is nothing to account, `why_not` says why."""
+
+    uid: str
+    """Of the object, by which the API's changes are matched: a mirror pod's unit has another one."""
+    unit: ManagerUnit | None
+    why_not: str = ""
+    is_broken: bool = False
+    """Whether the object cannot be read, rather than merely waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodReader:
+    """What pods are read with."""
+
+    cluster: str
+    types: Mapping[str, GpuTypes] = field(default_factory=dict)
+    """What each node's GPUs are, by node."""
+    user_annotation: str = ""
+    """Annotation of pods that names their user; "" for none."""
+
+    def read(self, item: JsonValue) -> Pod:
+        """Return a pod; of any JSON, one that has a unit or says why not."""
+        uid = text(member(item, "metadata", "uid"))
+        namespace, name = text(member(item, "metadata", "namespace")), name_of(item)
+        if not uid or not namespace or not name:
+            return Pod(uid, None, "expected an object with uid, namespace and name", is_broken=True)
+        node = text(member(item, "spec", "nodeName"))
+        started_at = instant(member(item, "status", "startTime"))
+        if not node or started_at is None:
+            phase = text(member(item, "status", "phase")) or "no phase"
+            return Pod(uid, None, f"not begun on a node ({phase})", is_broken=bool(node) and phase == "Running")
+        native = static_uid(item) or uid
+        unit = unit_id(native)
+        ended_at = ended(item, started_at)
+        types = self.types.get(node, NO_TYPES)
+        return Pod(
+            uid,
+            ManagerUnit(
+                cluster=self.cluster,
+                manager=MANAGER,
+                unit=unit,
+                run=run_name(unit, started_at) if is_static(native) else unit,
+                state=state(item),
+                started_at=started_at,
+                ended_at=ended_at,
+                submitted_at=instant(member(item, "metadata", "creationTimestamp")),
+                name=name,
+                user=annotations_of(item).get(self.user_annotation) or None if self.user_annotation else None,
+                project=namespace,
+                nodes=(node,),
+                allocation=replace(allocation_of(pod_amounts(item), types), nodes=1),
+                queue=namespace,
+                tags=dict(_tags(item, namespace, name)),
+            ),
+        )
+
+
+def static_uid(pod: JsonValue) -> str | None:
+    """Return the uid that a static pod's cgroup bears, None for other pods.
+
+    The API shows a mirror of it with a uid of its own and the real one in an annotation. Anybody may write that
+    annotation, so it counts only where the node made the pod.
+    """
+    annotations, owner = annotations_of(pod), controller(pod)
+    if _MIRROR not in annotations or owner is None or owner.kind != "Node":
+        return None
+    if owner.name != text(member(pod, "spec", "nodeName")):
+        return None
+    return annotations.get(_HASH) or annotations[_MIRROR] or None
+
+
+def state(pod: JsonValue) -> str:
+    """Return what became of a pod in one lower-case word: running, succeeded, failed, evicted, unknown and so on."""
+    phase = text(member(pod, "status", "phase"))
+    reason = text(member(pod, "status", "reason"))
+    if phase == "Failed" and reason:
+        return reason.lower()[:_LONGEST_WORD]
+    return phase.lower()[:_LONGEST_WORD] or "unknown"
+
+
+def ended(pod: JsonValue, started_at: datetime) -> datetime | None:
+    """Return when the last container of a finished pod ended; None of one that is not finished.
+
+    One that was evicted may have lost its containers' states: then the newest of its conditions says when.
+    """
+    if text(member(pod, "status", "phase")) not in _FINISHED:
+        return None
+    times = [at for at in _finishes(pod) if at is not None]
+    if not times:
+        conditions = elements(member(pod, "status", "conditions"))
+        times = [at for one in conditions if (at := instant(member(one, "lastTransitionTime"))) is not None]
+    return max([started_at, *times])
+
+
+def _finishes(pod: JsonValue) -> Iterator[datetime | None]:
+    for kind in _STATUSES:
+        for status in elements(member(pod, "status", kind)):
+            yield instant(member(status, "state", "terminated", "finishedAt"))
+            yield instant(member(status, "lastState", "terminated", "finishedAt"))
+
+
+def _tags(pod: JsonValue, namespace: str, name: str) -> Iterator[tuple[str, str]]:
+    yield "kube_namespace", namespace
+    yield "kube_pod", name
+    owner = top_owner(pod)
+    if owner is not None:
+        yield "kube_owner", owner.name
+        yield "kube_owner_kind", owner.kind
+    labels = labels_of(pod)
+    for label, tag in _LABEL_TAGS.items():
+        if labels.get(label):
+            yield tag, labels[label]
+    qos = text(member(pod, "status", "qosClass"))
+    if qos:
+        yield "qos", qos.lower()
+    reasons = sorted(set(_failures(pod)))
+    if reasons:
+        yield "reason", ", ".join(reasons)[:_LONGEST_WORD]
+    restarts = sum(_restarts(pod))
+    if restarts:
+        yield "restarts", str(restarts)
+
+
+def _failures(pod: JsonValue) -> Iterator[str]:
+    """Yield why containers ended or do not start (OOMKilled, CrashLoopBackOff), and why the pod was disturbed."""
+    for kind in _STATUSES:
+        for status in elements(member(pod, "status", kind)):
+            for word in (
+                text(member(status, "state", "terminated", "reason")),
+                text(member(status, "state", "waiting", "reason")),
+                text(member(status, "lastState", "terminated", "reason")),
+            ):
+                if word and word not in ("Completed", "ContainerCreating", "PodInitializing"):
+                    yield word
+    disturbed = condition(pod, "DisruptionTarget")
+    if member(disturbed, "status") == "True" and text(member(disturbed, "reason")):
+        yield text(member(disturbed, "reason"))
+
+
+def _restarts(pod: JsonValue) -> Iterator[int]:
+    for status in elements(member(pod, "status", "containerStatuses")):
+        count = finite(member(status, "restartCount"))
+        if count is not None and 0 <= count < 2**31:
+            yield int(count)
