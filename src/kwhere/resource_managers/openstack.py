@@ -1,0 +1,134 @@
+"""OpenStack: Nova's servers with the names of their users and projects. Agents know them as units of libvirt."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
+
+import structlog
+
+from kwhere.core.clock import Clock
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
+from kwhere.core.timespan import Span
+from kwhere.discovery.libvirt import MANAGER as UNITS
+from kwhere.resource_managers.keystone import Keystone
+from kwhere.resource_managers.openstack_lists import compute_rows, identity_rows
+from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
+from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, node_of, unit_of
+from kwhere.resource_managers.openstack_settings import OpenStackSettings
+from kwhere.resource_managers.plugin import ManagerPlugin
+
+log = structlog.get_logger(__name__)
+
+NAME = "openstack"
+_ALL = {"all_tenants": "1"}
+_LIVE_KEPT_NS = 30_000_000_000
+"""A first look asks for many spans at once: what exists now is not listed again for each."""
+_EMBEDDED_FLAVORS = 47
+"""From microversion 2.47 on a server carries its flavour."""
+
+
+class OpenStackManager:
+    """One region. A server is one run from its creation to its end, stopped times included."""
+
+    name = NAME
+
+    def __init__(self, settings: OpenStackSettings, clock: Clock) -> None:
+        """Raises ConfigError."""
+        self.cluster = settings.cluster
+        self._settings = settings
+        self._clock = clock
+        self._keystone = Keystone(settings)
+        self._names: Names | None = None
+        self._named_ns = 0
+        self._told_unnamed = False
+        self._live: tuple[Mapping[str, object], ...] | None = None
+        self._listed_ns = 0
+
+    def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
+        """Yield the servers that existed within `span`, each once."""
+        reading = self._reading()
+        seen: set[str] = set()
+        faults: list[str] = []
+        for record in self._servers(span):
+            try:
+                unit = unit_of(record, reading)
+            except SourceError as error:
+                faults.append(str(error))
+                continue
+            if unit is None or unit.unit in seen or not _lived_within(unit, span):
+                continue
+            seen.add(unit.unit)
+            yield unit
+        if faults:
+            log.warning("servers left out", manager=NAME, cluster=self.cluster, count=len(faults), first=faults[:5])
+
+    def fetch_accounts(self) -> Accounts:
+        """Return all projects and the users with a role in them, groups resolved."""
+        names = self._fresh_names()
+        projects = identity_rows(self._keystone, "/projects", "projects", is_whole=True)
+        assignments = identity_rows(
+            self._keystone, "/role_assignments", "role_assignments", {"effective": ""}, is_whole=True
+        )
+        return accounts_of(projects, assignments, names)
+
+    def fetch_nodes(self) -> Sequence[ManagerNode]:
+        """Return the hypervisors."""
+        records = self._rows("/os-hypervisors/detail", "hypervisors", {})
+        return tuple(node for record in records if (node := node_of(record)) is not None)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._keystone.close()
+
+    def _servers(self, span: Span) -> Iterator[Mapping[str, object]]:
+        """Yield those deleted since the span's start, then those that are: one deleted in between is in the first."""
+        since = span.start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        yield from self._rows("/servers/detail", "servers", {**_ALL, "deleted": "true", "changes-since": since})
+        now_ns = self._clock.monotonic_ns()
+        if self._live is None or now_ns - self._listed_ns > _LIVE_KEPT_NS:
+            self._live, self._listed_ns = tuple(self._rows("/servers/detail", "servers", _ALL)), now_ns
+        yield from self._live
+
+    def _rows(self, path: str, key: str, params: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
+        return compute_rows(self._keystone, path, key, params, self._settings.page_size)
+
+    def _reading(self) -> Reading:
+        flavors: Mapping[str, Mapping[str, object]] = {}
+        if int(self._settings.microversion.partition(".")[2]) < _EMBEDDED_FLAVORS:
+            flavors = flavors_by_id(list(self._rows("/flavors/detail", "flavors", {"is_public": "None"})))
+        return Reading(self.cluster, self._known_names(), flavors, self._settings.gpu_aliases)
+
+    def _known_names(self) -> Names:
+        """Return the names; ids are shown where Keystone does not let us list them."""
+        age_ns = self._clock.monotonic_ns() - self._named_ns
+        if self._names is not None and age_ns < self._settings.facts_seconds * 1e9:
+            return self._names
+        try:
+            return self._fresh_names()
+        except Unavailable as error:
+            if error.reason != "permission":
+                raise
+            if not self._told_unnamed:
+                self._told_unnamed = True
+                log.warning("users and projects are shown by id", manager=NAME, cluster=self.cluster, error=str(error))
+            return self._names or Names()
+
+    def _fresh_names(self) -> Names:
+        domains = names_by_id(identity_rows(self._keystone, "/domains", "domains"), {})
+        users = names_by_id(identity_rows(self._keystone, "/users", "users"), domains)
+        projects = names_by_id(identity_rows(self._keystone, "/projects", "projects"), domains)
+        self._names, self._named_ns = Names(users, projects), self._clock.monotonic_ns()
+        return self._names
+
+
+def _lived_within(unit: ManagerUnit, span: Span) -> bool:
+    return unit.started_at < span.end and (unit.ended_at is None or unit.ended_at >= span.start)
+
+
+plugin = ManagerPlugin(
+    name=NAME,
+    summary="Servers of OpenStack (Nova) with the names that Keystone has for users and projects.",
+    settings_class=OpenStackSettings,
+    build=OpenStackManager,
+    unit_manager=UNITS,
+)

@@ -1,0 +1,49 @@
+"""Whole lists of Nova and Keystone, page by page."""
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from kwhere.core.errors import SourceError
+from kwhere.resource_managers.keystone import Keystone
+from kwhere.resource_managers.openstack_rows import inner, listed, objects, text
+
+_MOST_PAGES = 10_000
+
+
+def compute_rows(
+    keystone: Keystone, path: str, key: str, params: Mapping[str, str], page_size: int
+) -> Iterator[Mapping[str, object]]:
+    """Yield the records of one of Nova's lists. Raises Unavailable and SourceError."""
+    marker: str | None = None
+    for _ in range(_MOST_PAGES):
+        paging = {"limit": str(page_size), **({"marker": marker} if marker else {})}
+        document = keystone.compute(path, {**params, **paging})
+        rows = listed(document, key, path)
+        yield from objects(rows)
+        # The link's address may be one that only the cloud itself reaches: that there is one is what counts.
+        if not rows or not any(link.get("rel") == "next" for link in objects(document.get(f"{key}_links"))):
+            return
+        last = next(objects(rows[-1:]), None)
+        following = None if last is None else text(str(last.get("id") or ""))
+        if following is None or following == marker:
+            raise SourceError(f"{path}: expected another id in the last of {key}, to go on from")
+        marker = following
+    raise SourceError(f"{path}: more than {_MOST_PAGES} pages")
+
+
+def identity_rows(
+    keystone: Keystone, path: str, key: str, params: Mapping[str, str] | None = None, *, is_whole: bool = False
+) -> list[Mapping[str, object]]:
+    """Return the records of one of Keystone's lists; with `is_whole` a list that Keystone cut off is an error."""
+    found: list[Mapping[str, object]] = []
+    asked = dict(params or {})
+    for _ in range(_MOST_PAGES):
+        document = keystone.identity(path, asked)
+        found += objects(listed(document, key, path))
+        following = text(inner(document, "links").get("next"))
+        if following is None:
+            if is_whole and document.get("truncated") is True:
+                raise SourceError(f"{path}: expected all {key}, found a list that Keystone's list_limit cut off")
+            return found
+        asked = dict(parse_qsl(urlsplit(following).query, keep_blank_values=True))
+    raise SourceError(f"{path}: more than {_MOST_PAGES} pages")
