@@ -12,8 +12,10 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.plugin import ManagerPlugin, ManagerSettings
+from kwhere.resource_managers.resource_manager import ResourceManager
 from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
+from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings
 from kwhere.resource_managers.slurm_sacct import (
     Faults,
     Table,
@@ -52,6 +54,9 @@ class SlurmSettings(ManagerSettings):
     )
     account_suffixes: tuple[str, ...] = Field(
         default=(), description="Endings of accounts that are left off, once, e.g. `_gpu` of `cfd_gpu`."
+    )
+    rest: SlurmRestSettings | None = Field(
+        default=None, description="Ask slurmrestd instead of running SLURM's commands here."
     )
 
 
@@ -179,8 +184,10 @@ def _check(program: str, done: Finished, timeout_seconds: float) -> None:
         raise Unavailable("refused", f"{program}: {words}")
 
 
-def _build(settings: SlurmSettings, clock: Clock) -> Slurm:
-    return Slurm(settings)
+def _build(settings: SlurmSettings, clock: Clock) -> ResourceManager:
+    if settings.rest is None:
+        return Slurm(settings)
+    return SlurmRest(settings.rest, settings.cluster, settings.slurm_cluster, settings.account_suffixes, clock)
 
 
-plugin = ManagerPlugin(NAME, "Jobs, accounts and nodes of SLURM by its own commands.", SlurmSettings, _build)
+plugin = ManagerPlugin(NAME, "Jobs, accounts and nodes of SLURM, by commands or slurmrestd.", SlurmSettings, _build)

@@ -1,0 +1,252 @@
+"""slurmrestd's answers: a recorded one, and the shapes of later releases."""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.account_site import HandClock
+from tests.managed_site import T0
+
+from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.managed import Account, ManagerUnit, Membership
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.slurm_jobs import JobReader
+from kwhere.resource_managers.slurm_json import number, read_accounts, read_jobs, read_nodes
+from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings, Tokens
+from kwhere.resource_managers.slurm_sacct import Faults
+
+RECORDED = Path(__file__).parents[2] / "fixtures/slurm"
+
+
+def recorded(name: str) -> Any:
+    return json.loads((RECORDED / f"{name}-22.05.json").read_bytes())
+
+
+def units(document: object) -> list[ManagerUnit]:
+    faults, reader = Faults(), JobReader("c1")
+    found = [reader.unit_of(job) for job in read_jobs(document, faults)]
+    assert faults.count == 0, faults.first
+    return [unit for unit in found if unit is not None]
+
+
+def test_recorded_jobs_are_units() -> None:
+    first, second, *_ = units(recorded("jobs"))
+
+    assert (first.unit, first.run, first.state) == ("1", "1@1796003155", "completed")
+    assert (first.name, first.user, first.project, first.group) == ("a|b\nc", "kwalice", "proj1", "kwalice")
+    assert (first.nodes, first.queue, first.tags["comment"]) == (("n1",), "main", "x|y")
+    assert (first.allocation.cpus, first.allocation.memory_bytes) == (1, 100 * 1024**2)
+    assert first.allocation.gpus == {"a100": 1}
+    assert (second.nodes, second.allocation.nodes) == (("n1", "n2"), 2)
+
+
+def wrapped(value: int) -> dict[str, object]:
+    return {"set": True, "infinite": False, "number": value}
+
+
+def job(**changes: object) -> dict[str, object]:
+    return {
+        "job_id": 42,
+        "name": "x",
+        "user": "alice",
+        "account": "cfd",
+        "nodes": "n[1-2]",
+        "time": {"start": 1_700_000_000, "end": 1_700_000_060, "submission": 1_699_999_990},
+        "state": {"current": ["COMPLETED"], "reason": "None"},
+        "array": {"job_id": 0, "task_id": {"set": False, "infinite": False, "number": 0}},
+        "het": {"job_id": 0, "job_offset": {"set": False, "infinite": False, "number": 0}},
+        "exit_code": {"status": ["SUCCESS"], "return_code": wrapped(0)},
+        **changes,
+    }
+
+
+def test_later_releases_wrap_their_numbers() -> None:
+    (unit,) = units({"jobs": [job(time={"start": wrapped(1_700_000_000), "end": {"set": False, "number": 0}})]})
+
+    assert (unit.run, unit.ended_at, unit.state) == ("42@1700000000", None, "completed")
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"array": {"job_id": 40, "task_id": wrapped(0)}}, "40_0"),
+        ({"array": {"job_id": 40, "task_id": 2}}, "40_2"),
+        ({"het": {"job_id": 41, "job_offset": wrapped(1)}}, "41+1"),
+        ({"het": {"job_id": 41, "job_offset": 0}}, "41+0"),
+    ],
+)
+def test_case_users_27_both_ids(changes: dict[str, object], shown: str) -> None:
+    (unit,) = units({"jobs": [job(**changes)]})
+
+    assert (unit.unit, unit.tags["job"]) == ("42", shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *((5, 5), (5.0, 5), (wrapped(7), 7), (None, None), ("5", None), (True, None), (2**70, None), (0.5, None)),
+        ({"set": False, "number": 3}, None),
+        ({"set": True, "infinite": True, "number": 3}, None),
+        ({"number": 3}, 3),
+    ],
+)
+def test_numbers(value: object, expected: int | None) -> None:
+    assert number(value) == expected
+
+
+def test_an_error_is_no_empty_answer() -> None:
+    with pytest.raises(SourceError, match="expected jobs, found Unable to parse time"):
+        units({"errors": [{"error": "Unable to parse time"}]})
+    nothings: tuple[object, ...] = (None, [], {}, {"jobs": None}, "x")
+    for document in nothings:
+        with pytest.raises(SourceError, match="expected jobs"):
+            units(document)
+
+
+def test_one_bad_job_takes_no_other_with_it() -> None:
+    faults = Faults()
+    jobs = list(read_jobs({"jobs": [job(job_id=None), job(), 5, job(job_id=-1)]}, faults))
+
+    assert (len(jobs), faults.count) == (1, 2)
+
+
+def test_recorded_nodes() -> None:
+    node, _ = read_nodes(recorded("nodes"))
+
+    assert (node.name, node.state, node.is_schedulable, node.cpus, node.gpus) == ("n1", "idle", True, 2, {"a100": 2})
+    assert (node.memory_bytes, node.queues) == (4000 * 1024**2, ("main",))
+
+
+def test_recorded_accounts() -> None:
+    document = recorded("accounts")
+
+    found = read_accounts(document, document, "testslurm")
+
+    assert Account("proj1", "for tests", "root") in found.accounts
+    assert Membership("kwalice", "proj1") in found.memberships
+    assert read_accounts(document, document, "other").memberships == ()
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*job(), "number", "set", "current", "start", "allocated"]), inner, max_size=6
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.lists(_JSON, max_size=3))
+def test_noise_is_units_nodes_or_a_drawn_error(items: list[object]) -> None:
+    reader = JobReader("c1")
+    for found in read_jobs({"jobs": items}, Faults()):
+        reader.unit_of(found)
+    list(read_nodes({"nodes": items}))
+    read_accounts({"associations": items}, {"accounts": items}, None)
+
+
+@given(_JSON)
+def test_any_field_may_be_anything(value: object) -> None:
+    reader = JobReader("c1")
+    for field in job():
+        for found in read_jobs({"jobs": [job(**{field: value})]}, Faults()):
+            reader.unit_of(found)
+
+
+class Door(BaseHTTPRequestHandler):
+    """Lets in whoever has a token signed by the key and not yet spent."""
+
+    key = b"k" * 32
+    spent: ClassVar[set[str]] = set()
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        type(self).asked.append(self.path)
+        token = self.headers.get("X-SLURM-USER-TOKEN", "")
+        words, _, signature = token.rpartition(".")
+        right = base64.urlsafe_b64encode(hmac.new(self.key, words.encode(), hashlib.sha256).digest()).rstrip(b"=")
+        is_right = signature == right.decode() and token not in self.spent
+        self.answer(200 if is_right else 401, json.dumps({"jobs": [job()]} if is_right else {}).encode())
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def door() -> Iterator[str]:
+    Door.spent, Door.asked = set(), []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def rest(url: str, tmp_path: Path, clock: HandClock) -> SlurmRest:
+    (tmp_path / "key").write_bytes(Door.key)
+    return SlurmRest(SlurmRestSettings(url=url, key_file=tmp_path / "key"), "c1", None, (), clock)
+
+
+SPAN = Span(T0.replace(year=2023), T0)
+
+
+def test_tokens_are_made_and_renewed(door: str, tmp_path: Path) -> None:
+    clock = HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND)
+    manager = rest(door, tmp_path, clock)
+    tokens = Tokens(SlurmRestSettings(url=door, key_file=tmp_path / "key"), clock)
+    first = tokens.current()
+
+    assert [unit.unit for unit in manager.fetch_units(SPAN)] == ["42"]
+    clock.now_ns += 500 * NANOSECONDS_PER_SECOND
+    assert tokens.current() == first
+    clock.now_ns += 60 * NANOSECONDS_PER_SECOND
+    assert tokens.current() != first
+    manager.close()
+
+
+def test_a_refused_token_is_renewed_once_and_never_shown(door: str, tmp_path: Path) -> None:
+    clock = HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND)
+    (tmp_path / "token").write_text("SLURM_JWT=not-a-token\n", encoding="ascii")
+    manager = SlurmRest(SlurmRestSettings(url=door, token_file=tmp_path / "token"), "c1", None, (), clock)
+
+    with pytest.raises(Unavailable, match="refused") as caught:
+        list(manager.fetch_units(SPAN))
+
+    assert caught.value.reason == "permission"
+    assert "not-a-token" not in str(caught.value)
+    assert len(Door.asked) == 2
+    assert all("start_time=uts" in path for path in Door.asked)
+    manager.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"url": "http://slurm.example:6820", "key_file": "k"},
+        {"url": "ftp://127.0.0.1", "key_file": "k"},
+        {"url": "http://127.0.0.1:6820"},
+        {"url": "http://127.0.0.1:6820", "key_file": "k", "token_file": "t"},
+    ],
+)
+def test_wrong_settings_stop_the_start(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^rest"):
+        SlurmRest(SlurmRestSettings.model_validate(settings), "c1", None, (), HandClock(0))
