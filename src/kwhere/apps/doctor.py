@@ -4,7 +4,7 @@ import getpass
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,7 @@ from kwhere.local import (
 )
 from kwhere.local.agent_client import SOCKET_NAME, ask_agent
 from kwhere.local.doctor import Check, Examination, examine
-from kwhere.local.doctor_answers import MeterAnswer, ask_meters
+from kwhere.local.doctor_answers import MeterAnswer, ask_copy, ask_meters
 from kwhere.local.doctor_hints import hints
 from kwhere.local.doctor_journal import last_entry
 from kwhere.local.doctor_machine import container_of
@@ -145,9 +145,7 @@ def place_of(settings: Settings) -> Place:
 
 
 def asking(place: Place, settings: Settings) -> Place:
-    """Return the place with meters that were asked; those of a recorded host cannot be."""
-    if place.fs.is_recorded:
-        return place
+    """Return the place with meters that were asked; those of a recorded host say what its moments hold."""
     asked = cache(lambda: _ask(place.fs, settings))
     return replace(place, meters=lambda: asked()[0], answers=lambda: asked()[1])
 
@@ -215,7 +213,7 @@ def _ask(fs: HostFS, settings: Settings) -> tuple[Meters, dict[str, MeterAnswer]
     try:
         start_gpus(watches, settings.gpu.start_seconds)
         context, meters = _open_meters(fs, settings, watches)
-        answers = ask_meters(meters.meters)
+        answers = ask_copy(meters.meters, _moments(fs)) if fs.is_recorded else ask_meters(meters.meters)
         for meter in meters.meters:
             meter.close()
     finally:
@@ -229,6 +227,16 @@ def _ask(fs: HostFS, settings: Settings) -> tuple[Meters, dict[str, MeterAnswer]
         return Plugin(status.source, lambda _: _found_or_raised(by_source.get(status.source), failure, status))
 
     return build_meters(context, [again(status) for status in meters.sources]), answers
+
+
+def _moments(fs: HostFS) -> Iterator[int]:
+    """Yield the times of a recorded host's moments, the tree turned to each; in the end it is back at the first."""
+    clock = clock_of(fs)
+    yield clock.monotonic_ns()
+    if fs.has_two_moments:
+        fs.select_snapshot(1)
+        yield clock.monotonic_ns()
+        fs.select_snapshot(0)
 
 
 def _found_or_raised(meter: Meter | None, failure: Unavailable | None, status: SourceStatus) -> Meter:

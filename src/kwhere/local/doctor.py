@@ -107,6 +107,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
+def listed(words: Sequence[str]) -> str:
+    """Return words as a sentence has them: `cpu, dram and gpu`."""
+    return " and ".join([", ".join(words[:-1]), *words[-1:]]) if len(words) > 1 else "".join(words)
+
+
 def examine(table: Iterable[Examination[SubjectT]], subject: SubjectT) -> list[Check]:
     """Return what every check of the table found."""
     return [check for row in table for check in _run(row, subject)]

@@ -1,9 +1,10 @@
 """What meters say now: slow ones are waited for, all at once, up to their own give-up time."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kwhere.core.counters import GapCause, modulus_of, unwrap
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.quantities import MICROJOULES_PER_JOULE
 from kwhere.core.terms import DomainKind, Method
@@ -40,7 +41,28 @@ def ask_meters(
         waiting = [each for each in waiting if each.goes_on(clock_ns())]
         if waiting:
             sleep(POLL_SECONDS)
-    return {each.meter.source: each.answer() for each in asked}
+    return _believed(asked)
+
+
+def ask_copy(meters: Sequence[Meter], moments: Iterable[int]) -> dict[str, MeterAnswer]:
+    """Return the answer of each meter of a copied tree; each of `moments` has turned the tree to its own time."""
+    asked = [_Asked(meter, 0) for meter in meters if meter.method is not Method.MODELLED]
+    for now_ns in moments:
+        for each in asked:
+            each.look(now_ns)
+    return _believed(asked)
+
+
+def _believed(asked: Sequence["_Asked"]) -> dict[str, MeterAnswer]:
+    """Return the answers; a total that has to prove itself and shows less than the CPUs inside it is a failure."""
+    answers = {each.meter.source: each.answer() for each in asked}
+    cpu_watts = next((a.watts[DomainKind.CPU] for a in answers.values() if DomainKind.CPU in a.watts), 0.0)
+    for each in asked:
+        total = answers[each.meter.source].watts.get(DomainKind.PLATFORM)
+        if each.meter.needs_proof and total is not None and total < cpu_watts:
+            text = f"{each.meter.source}: {total:.3g} W, and the processors alone {cpu_watts:.3g} W"
+            answers[each.meter.source] = MeterAnswer(failure=Unavailable("below_components", text))
+    return answers
 
 
 class _Asked:
@@ -66,16 +88,52 @@ class _Asked:
             return False
         return self._ask(now_ns)
 
+    def look(self, now_ns: int) -> None:
+        """Ask once more, unless it failed or has said twice what it says."""
+        if self._failure is None and self._second is None:
+            self._ask(now_ns)
+
     def answer(self) -> MeterAnswer:
-        """Return what was found."""
+        """Return what was found; a kind of which one zone is not known has no power: half of it would be wrong."""
         if self._failure is not None or self._first is None:
             return MeterAnswer(failure=self._failure)
-        watts: dict[DomainKind, float] = {}
+        powers: dict[DomainKind, list[float | None]] = {}
+        beyond: list[str] = []
         for key, reading in self._first.items():
-            power = _watts(reading, (self._second or {}).get(key))
-            if power is not None:
-                watts[reading.domain.kind] = watts.get(reading.domain.kind, 0.0) + power
-        return MeterAnswer(watts)
+            power = self._power(reading, (self._second or {}).get(key))
+            if isinstance(power, str):
+                beyond.append(power)
+            else:
+                powers.setdefault(reading.domain.kind, []).append(power)
+        if beyond and not powers:
+            return MeterAnswer(failure=Unavailable("nonsense", f"{self.meter.source}: {beyond[0]}"))
+        whole = {kind: [p for p in found if p is not None] for kind, found in powers.items() if None not in found}
+        return MeterAnswer({kind: sum(found) for kind, found in whole.items()})
+
+    def _power(self, first: Reading, second: Reading | None) -> float | str | None:
+        """Return watts; None where they are not known; what is wrong, in words, where no machine can draw that."""
+        if first.power_uw is not None:
+            return first.power_uw / MICROJOULES_PER_JOULE
+        if first.counter_uj is not None and first.range_uj and first.counter_uj > first.range_uj:
+            return f"its counter is beyond its own range: {first.counter_uj} of {first.range_uj} µJ"
+        if second is None or second.counter_uj is None or first.counter_uj is None:
+            return None
+        elapsed_ns = second.time_ns - first.time_ns
+        if elapsed_ns <= 0:
+            return None
+        p_max_uw = first.p_max_uw or self.meter.p_max_uw(first.domain)
+        is_part = first.domain.kind not in (DomainKind.PLATFORM, DomainKind.OTHER)  # of the rest it is not known here
+        grown = unwrap(
+            first.counter_uj,
+            second.counter_uj,
+            modulus=modulus_of(first.range_uj, first.counter_uj),
+            elapsed_ns=elapsed_ns,
+            p_max_uw=p_max_uw if is_part else None,
+        )
+        if grown is GapCause.IMPLAUSIBLE:
+            watts = (second.counter_uj - first.counter_uj) * 1000 / elapsed_ns
+            return f"{watts:.3g} W, and {p_max_uw / MICROJOULES_PER_JOULE:.3g} W is the most that is plausible"
+        return None if isinstance(grown, GapCause) else grown * 1000 / elapsed_ns
 
     def _ask(self, now_ns: int) -> bool:
         try:
@@ -92,13 +150,3 @@ class _Asked:
         self._first, self._first_ns = found, now_ns
         # a slow source's second answer is not worth the wait: power it tells by itself, of a counter none is shown
         return not isinstance(self.meter, BackgroundMeter) and any(r.counter_uj is not None for r in readings)
-
-
-def _watts(first: Reading, second: Reading | None) -> float | None:
-    if first.power_uw is not None:
-        return first.power_uw / MICROJOULES_PER_JOULE
-    if second is None or second.counter_uj is None or first.counter_uj is None:
-        return None
-    seconds = (second.time_ns - first.time_ns) / 1e9
-    grown = second.counter_uj - first.counter_uj
-    return grown / MICROJOULES_PER_JOULE / seconds if seconds > 0 and grown >= 0 else None

@@ -3,12 +3,15 @@
 from kwhere.core.terms import Component, Method
 from kwhere.kernel.identity import read_cpu_model
 from kwhere.kernel.topology import read_topology
-from kwhere.local.doctor import Check, Examination, counted, failed, missing, ok, warning
-from kwhere.local.doctor_machine import hypervisor_of
+from kwhere.local.doctor import Check, Examination, counted, failed, listed, missing, ok, warning
+from kwhere.local.doctor_machine import has_sysfs, hypervisor_of
 from kwhere.local.doctor_meters import check_meters
 from kwhere.local.doctor_place import Place
 from kwhere.meters.meter import Meter
 from kwhere.meters.registry import Meters
+from kwhere.meters.sources import COMPONENT_ORDER
+
+_OF_CPUS = COMPONENT_ORDER[: COMPONENT_ORDER.index("model")]
 
 
 def check_machine(place: Place) -> Check:
@@ -29,6 +32,10 @@ def check_energy(place: Place) -> Check:
         return failed("energy", "nothing speaks for the CPUs", "No unit gets any energy.")
     if cpu.method is not Method.MODELLED:
         return ok("energy", found)
+    nonsense = next((s.source for s in meters.sources if s.reason == "nonsense" and s.source in _OF_CPUS), None)
+    if nonsense is not None:
+        why = f"Units get no CPU energy while {nonsense} is read: with meters.off: [{nonsense}] the model speaks."
+        return failed("energy", f"cpu: {nonsense} shows what no machine can draw", why)
     if any(status.reason == "permission" for status in meters.sources):
         return warning(
             "energy", found, "Estimated from CPU time although this machine has meters: they are closed to us."
@@ -39,12 +46,13 @@ def check_energy(place: Place) -> Check:
 def _spoken(meters: Meters) -> str:
     """Return who speaks for what, parts with the same speaker together: `cpu and dram counted by powercap`."""
     parts: dict[str, list[str]] = {}
-    for component in (Component.CPU, Component.DRAM, Component.GPU):
+    for component in Component:
         meter = meters.by_component.get(component)
         if meter is not None or component is Component.DRAM:
             parts.setdefault(_method(meter), []).append(str(component))
-    parts.setdefault(_method(meters.platforms[0] if meters.platforms else None), []).append("the whole node")
-    return ", ".join(f"{' and '.join(names)} {method}" for method, names in parts.items())
+    if meters.platforms or Component.OTHER not in meters.by_component:
+        parts.setdefault(_method(meters.platforms[0] if meters.platforms else None), []).append("the whole node")
+    return ", ".join(f"{listed(names)} {method}" for method, names in parts.items())
 
 
 def _method(meter: Meter | None) -> str:
@@ -61,7 +69,8 @@ def _method(meter: Meter | None) -> str:
 
 def _kind(place: Place) -> str:
     guest = hypervisor_of(place.fs)
-    kind = f"virtual machine ({guest})" if guest else "bare metal"
+    metal = "bare metal" if has_sysfs(place.fs) else "a machine that shows no /sys"
+    kind = f"virtual machine ({guest})" if guest else metal
     return f"{place.container} container on {kind}" if place.container else kind
 
 
@@ -70,6 +79,10 @@ def _why_no_meter(place: Place) -> str:
         return "a virtual machine sees no meter. Its host may: kwhere there accounts this machine as a unit."
     if place.container is not None:
         return "runtimes hide meters from containers. Run kwhere on the host."
+    if not has_sysfs(place.fs):
+        return "there is no /sys here."
+    if any(status.reason == "recorded" for status in place.meters().sources):
+        return "this is a copied tree, in which not every meter can be asked."
     return "this machine shows no meter."
 
 

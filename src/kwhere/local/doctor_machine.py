@@ -39,6 +39,11 @@ def hypervisor_of(fs: HostFS) -> str | None:
     return "hypervisor unknown" if _has_guest_flag(fs) else None
 
 
+def has_sysfs(fs: HostFS) -> bool:
+    """Return whether there is a sysfs at all: some containers are given none."""
+    return fs.exists("sys")
+
+
 def container_of(root: Path, environment: Mapping[str, str]) -> str | None:
     """Return the container runtime that we run in, None outside; judged by the marks that runtimes leave."""
     if (root / "run/.containerenv").exists():

@@ -61,10 +61,15 @@ ADVICE: Mapping[tuple[str, str], Advice] = {
     ("perf_psys", "permission"): _missing("closed to this user", "The command for meter perf opens this one too."),
     ("perf", "spare"): _SPARE,
     ("perf_psys", "spare"): _SPARE,
+    ("perf", "recorded"): _missing(
+        "here, not opened: this is a copied tree", "On the machine itself it takes CAP_PERFMON; doctor says there how."
+    ),
+    ("perf_psys", "recorded"): _missing("here, not opened: this is a copied tree"),
     ("perf", "unsupported"): _missing("the kernel lists events that this processor has not", says_detail=True),
     ("perf_psys", "unsupported"): _missing("the kernel lists events that this processor has not", says_detail=True),
     ("psys", "below_components"): _failed(
-        "shows less than the packages inside it", "On some servers psys is in another unit: leave it out."
+        "shows less than the packages inside it",
+        "On some servers psys is in another unit. It is not used; meters.off: [psys] keeps it from being read.",
     ),
     ("cray", "stuck"): _failed(
         "stands still", "The node's controller has stopped updating its counters; it has to be restarted."
@@ -126,6 +131,10 @@ ADVICE: Mapping[tuple[str, str], Advice] = {
     ),
     ("hypervisor", "stale"): _failed("the feed stands still", "The host's agent does not run, or no longer shares it."),
     ("model", "absent"): _failed("not even the CPUs are known", "Check path.procfs and path.sysfs."),
+    (ANY, "nonsense"): _failed(
+        "shows what no machine can draw",
+        "Nothing is booked of it. Leave it out by its name in meters.off: another source, or the model, then speaks.",
+    ),
     (ANY, "off"): _missing("left out by the settings", "meters.off names it."),
     (ANY, "recorded"): _missing("not asked: this is a copied tree"),
     (ANY, "unconfigured"): _missing("not set up", says_detail=True),

@@ -4,32 +4,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kwhere.core.terms import DomainKind, Method
-from kwhere.kernel.identity import read_cpu_model
+from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.kernel.powercap import POWERCAP_DIRECTORY
-from kwhere.local.doctor import Check, CheckState, Remedy, counted, failed, missing, ok, warning
+from kwhere.local.doctor import Check, CheckState, Remedy, counted, failed, listed, ok
+from kwhere.local.doctor_absent import says_absent
 from kwhere.local.doctor_answers import MeterAnswer
-from kwhere.local.doctor_machine import hypervisor_of
 from kwhere.local.doctor_meter_reasons import advice_for
 from kwhere.local.doctor_place import Place
-from kwhere.local.doctor_remedies import load_module, open_powercap
+from kwhere.local.doctor_remedies import open_powercap
 from kwhere.meters.meter import Meter
 from kwhere.meters.registry import Meters, SourceStatus
 from kwhere.meters.sources import PLATFORM_ORDER
 from kwhere.reports.figures import POWER, quantity
 
-RAPL_VENDORS = ("GenuineIntel", "AuthenticAMD", "HygonGenuine")
 _RAPL = ("powercap", "psys")
-_ACPI_METER = "sys/bus/acpi/devices/ACPI000D:00"
 _PARTS = {
     DomainKind.CPU: ("cpu", "socket"),
     DomainKind.DRAM: ("dram", "socket"),
     DomainKind.GPU: ("gpu", "device"),
 }
-_NOT_HERE = "not here"
-_GUEST = (
-    "on a virtual machine ask the operator of its host for agent.guests, then set meters.hypervisor (docs/guests.md)"
-)
 
 
 def check_meters(place: Place) -> Sequence[Check]:
@@ -43,7 +36,7 @@ def _check_source(status: SourceStatus, meters: Meters, place: Place, answer: Me
     name = f"meter_{status.source}"
     if status.up:
         meter = next(meter for meter in meters.meters if meter.source == status.source)
-        return ok(name, _found(meter, answer), _role(meter, meters))
+        return ok(name, _found(meter, answer, place), _role(meter, meters))
     if status.source in _RAPL and status.reason == "permission":
         return _closed_rapl(name, status, meters, place)
     if status.reason == "permission" and place.is_root:
@@ -51,7 +44,7 @@ def _check_source(status: SourceStatus, meters: Meters, place: Place, answer: Me
     if status.source == "perf" and status.reason == "permission" and _is_closed("powercap", meters):
         check = _by_table(name, status, place)  # the same counters: one of the two is enough, so one hint
         return replace(check, state=CheckState.MISSING, why=f"Another way to what powercap reads. {check.why}")
-    special = _absent(name, status, meters, place) if status.reason == "absent" else None
+    special = says_absent(name, status, meters, place) if status.reason == "absent" else None
     return special or _by_table(name, status, place)
 
 
@@ -80,42 +73,13 @@ def _is_closed(source: str, meters: Meters) -> bool:
     return any(status.source == source and status.reason == "permission" for status in meters.sources)
 
 
-def _absent(name: str, status: SourceStatus, meters: Meters, place: Place) -> Check | None:
-    """Return what to say of a source that is not here; None where the table knows better."""
-    source, guest = status.source, hypervisor_of(place.fs) is not None
-    metal = not guest and place.container is None
-    has_rapl = metal and read_cpu_model(place.fs).vendor in RAPL_VENDORS
-    if source == "powercap" and has_rapl and not place.fs.exists(f"{POWERCAP_DIRECTORY}/intel-rapl"):
-        why = "This processor has RAPL counters; the kernel's driver for them is not loaded."
-        return warning(name, _NOT_HERE, why, *load_module("intel_rapl_msr"))
-    if source == "perf" and has_rapl and _is_needed(meters) and not place.fs.is_recorded:
-        why = "This processor has RAPL counters; the kernel's perf driver for them is not loaded."
-        return warning(name, _NOT_HERE, why, *load_module("rapl"))
-    if source == "hwmon_power" and metal and place.fs.exists(_ACPI_METER):
-        why = "The board has an ACPI power meter; the kernel's driver for it is not loaded."
-        return warning(name, _NOT_HERE, why, *load_module("acpi_power_meter"))
-    if source == "hypervisor" and "is not set" in status.detail:
-        return missing(name, "not set up" if guest else "not a virtual machine", _sentence(_GUEST) if guest else "")
-    if source in ("redfish", "http_json", "hypervisor", "model", "battery"):
-        return None
-    usual = "" if metal or source != "powercap" else ", as in most virtual machines and containers"
-    return missing(name, f"{_NOT_HERE}{usual}")
-
-
-def _is_needed(meters: Meters) -> bool:
-    """Return whether nothing measures the CPUs yet."""
-    return not any(
-        d.kind is DomainKind.CPU for m in meters.meters if m.method is not Method.MODELLED for d in m.domains
-    )
-
-
-def _found(meter: Meter, answer: MeterAnswer | None) -> str:
+def _found(meter: Meter, answer: MeterAnswer | None, place: Place) -> str:
     covers = _covers(meter)
     if answer is None or not answer.watts:
         return covers
     names = {DomainKind.PLATFORM: "", DomainKind.OTHER: "other "}
     watts = [f"{names.get(kind, f'{kind} ')}{quantity(value, POWER)}" for kind, value in answer.watts.items()]
-    return f"{covers}: {', '.join(watts)} now"
+    return f"{covers}: {', '.join(watts)}{'' if place.fs.is_recorded else ' now'}"
 
 
 def _covers(meter: Meter) -> str:
@@ -127,13 +91,13 @@ def _covers(meter: Meter) -> str:
 
 def _role(meter: Meter, meters: Meters) -> str:
     """Return whether it speaks for something, and why it and no other; else that it is compared only."""
-    speaks = [str(component) for component, chosen in meters.by_component.items() if chosen is meter]
+    speaks = [str(component) for component in Component if meters.by_component.get(component) is meter]
     is_first = bool(meters.platforms) and meters.platforms[0] is meter
     if meter.method is Method.MODELLED:
         return "" if speaks else "Not used: another source is better."
     if is_first:
         speaks.append("the whole node")
-    sentences = [f"Speaks for {' and '.join(speaks)}{_before(meter, meters) if is_first else ''}."] if speaks else []
+    sentences = [f"Speaks for {listed(speaks)}{_before(meter, meters) if is_first else ''}."] if speaks else []
     others = [p for p in meters.platforms[:1] if not is_first and p is not meter and meter in meters.platforms]
     if others:
         sentences.append(f"Whole node exported for comparison: {others[0].source} comes first.")

@@ -114,14 +114,15 @@ def build_perf(
 ) -> PerfMeter:
     """Return a meter over the events of these kinds; `rival` is the powercap source of the same counters.
 
-    Raises Unavailable: absent, permission, unsupported, spare (powercap can be read, so nothing is opened).
+    Raises Unavailable: absent, recorded, permission, unsupported, spare (powercap can be read, so nothing is opened).
     """
     unit = find_power_unit(context.fs)
     asked_for = context.settings.perf.beside_powercap or rival in context.settings.off
     if not asked_for and _is_readable(context, kinds):
         raise Unavailable("spare", f"{source}: not opened, {rival} reads the same counters and also fills restarts")
-    if opener is None and context.fs.is_recorded:
-        raise Unavailable("absent", f"{source}: expected a running kernel, found the files of another machine")
+    has_event = any(_KIND_OF[name] in kinds for name in unit.events)
+    if opener is None and context.fs.is_recorded and has_event:
+        raise Unavailable("recorded", f"{source}: events of a copied tree cannot be opened")
     events = _open(context, unit, kinds, opener or open_event)
     domains = {event.domain for event in events}
     headroom_uw = context.settings.platform_headroom_uw

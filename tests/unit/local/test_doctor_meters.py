@@ -14,6 +14,7 @@ from tests.sampling_world import HandMeter
 import kwhere
 from kwhere.core.errors import Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
+from kwhere.kernel.hostfs import HostFS
 from kwhere.local.doctor import CheckState
 from kwhere.local.doctor_answers import MeterAnswer, ask_meters
 from kwhere.local.doctor_energy import CHECKS
@@ -189,9 +190,10 @@ def test_who_speaks_for_the_node_and_why_the_others_do_not() -> None:
 def test_a_live_meter_says_its_watts() -> None:
     bmc = HandMeter("redfish", powers={PLATFORM: 345_000_000})
     answers = {"redfish": MeterAnswer({DomainKind.PLATFORM: 345.0})}
-    place = recorded("xeon-2s-dram", meters=lambda: _meters(bmc, platforms=[bmc]), answers=lambda: answers)
+    told = {"meters": lambda: _meters(bmc, platforms=[bmc]), "answers": lambda: answers}
 
-    assert found(CHECKS, place)["meter_redfish"].found == "the whole node: 345 W now"
+    assert found(CHECKS, place_of(HostFS(), **told))["meter_redfish"].found == "the whole node: 345 W now"
+    assert found(CHECKS, recorded("xeon-2s-dram", **told))["meter_redfish"].found == "the whole node: 345 W"
 
 
 class HandClock:

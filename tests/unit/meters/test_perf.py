@@ -229,7 +229,7 @@ def test_nothing_is_opened_for_the_files_of_another_machine(tmp_path: Path) -> N
     with pytest.raises(Unavailable) as caught:
         perf.build(context(tmp_path))
 
-    assert caught.value.reason == "absent"
+    assert caught.value.reason == "recorded"
 
 
 def test_this_machine_says_why_it_has_no_unit() -> None:
