@@ -24,7 +24,11 @@ from kwhere.web.settings import WebSettings
 pytestmark = [pytest.mark.service("chromium"), pytest.mark.slow]
 
 SECONDS = 3700
-WIRINGS = {"agree": Wiring(), "disagree": Wiring(psys=0.25, redfish=0.7, idle_watts=300), "alone": Wiring(None, None, None)}
+WIRINGS = {
+    "agree": Wiring(),
+    "disagree": Wiring(psys=0.25, redfish=0.7, idle_watts=300),
+    "alone": Wiring(None, None, None),
+}
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def test_the_api_is_described() -> None:
             "/api/v1/units/{cluster}/{manager}/{unit}/series",
         ),
         *("/api/v1/clusters", "/api/v1/nodes", "/api/v1/nodes/{node}", "/api/v1/nodes/{node}/balance"),
-            "/api/v1/nodes/{node}/reconciliation",
+        "/api/v1/nodes/{node}/reconciliation",
         *("/api/v1/usage", "/api/v1/users", "/api/v1/users/{user}", "/api/v1/projects", "/api/v1/projects/{project}"),
         *("/api/v1/emission-factors", "/api/v1/emission-factors/forecast", "/api/v1/health"),
     }

@@ -93,7 +93,8 @@ def test_a_gpu_that_nothing_measures_makes_it_unsteady() -> None:
 def test_one_window_of_ten_may_lie_outside() -> None:
     """Nineteen windows of 300 J and one of 320 J: the step that a lagging BMC shows late."""
     inside: list[float | None] = [250.0] * 20
-    found = residual([300.0] * 19 + [320.0], inside)
+    platform: list[float | None] = [*[300.0] * 19, 320.0]
+    found = residual(platform, inside)
 
     assert found.spread_ratio == pytest.approx(1 / 301)
 
