@@ -48,14 +48,19 @@ def text(value: JsonValue) -> str:
 def member(value: JsonValue, *names: str) -> JsonValue:
     """Return what lies at `names` within nested objects; None where anything on the way is something else."""
     for name in names:
-        if not isinstance(value, Mapping):
+        if isinstance(value, dict):  # asking an abstract class costs ten times as much, and lists of pods are long
+            value = value.get(name)
+        elif isinstance(value, Mapping):
+            value = value.get(name)
+        else:
             return None
-        value = value.get(name)
     return value
 
 
 def elements(value: JsonValue) -> Sequence[JsonValue]:
     """Return a list's elements; none for anything else."""
+    if isinstance(value, list):
+        return value
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 

@@ -3,6 +3,7 @@
 Source: Kubernetes documentation, "Kubernetes API Concepts".
 """
 
+import gc
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,12 +109,15 @@ class KubernetesApi:
         following, seen = "", set[str]()
         while True:
             params = {"limit": str(page_size)} | ({"continue": following} if following else {})
-            page = self._get(path, params)
-            found = member(page, "items")
-            if found is not None and (not isinstance(found, Sequence) or isinstance(found, str)):
-                raise SourceError(f"{self._place(path)}: expected a list of items, found {type(found).__name__}")
-            items += read(elements(found))
-            version, following = (text(member(page, "metadata", word)) for word in ("resourceVersion", "continue"))
+            answer = self._get(path, params)
+            with _collector_paused():
+                page = parse_object(answer.body, self._place(path))
+                found = member(page, "items")
+                if found is not None and (not isinstance(found, Sequence) or isinstance(found, str)):
+                    raise SourceError(f"{self._place(path)}: expected a list of items, found {type(found).__name__}")
+                items += read(elements(found))
+                version, following = (text(member(page, "metadata", word)) for word in ("resourceVersion", "continue"))
+                del page, found
             if not following:
                 return Listed(tuple(items), version)
             if following in seen:
@@ -178,7 +182,7 @@ class KubernetesApi:
         if version:
             heard.version = version
 
-    def _get(self, path: str, params: Mapping[str, str]) -> Mapping[str, JsonValue]:
+    def _get(self, path: str, params: Mapping[str, str]) -> Answer:
         place = self._place(path)
         answer = self._ask(path, params, place)
         if answer.status == 401:  # the token may have been renewed since it was read
@@ -186,7 +190,7 @@ class KubernetesApi:
             answer = self._ask(path, params, place)
         if answer.status != 200:
             self._judge(answer.status, answer.body, answer.headers, place)
-        return parse_object(answer.body, place)
+        return answer
 
     def _ask(self, path: str, params: Mapping[str, str], place: str) -> Answer:
         with self._asking(place) as client:
@@ -228,6 +232,19 @@ class KubernetesApi:
 
     def _place(self, path: str) -> str:
         return f"{self._access.url}{path}"
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A page is some hundred thousand objects without a cycle: looking for one takes longer than reading them."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _message(body: bytes) -> str:

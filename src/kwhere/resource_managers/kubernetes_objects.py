@@ -10,7 +10,7 @@ _LONGEST_TIME = 40
 
 def words(value: JsonValue) -> Mapping[str, str]:
     """Return labels or annotations; what is no text is left out."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return {}
     return {name: word for name, word in value.items() if isinstance(word, str)}
 

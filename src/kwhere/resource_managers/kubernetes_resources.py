@@ -18,7 +18,7 @@ Amounts = Mapping[str, Decimal]
 
 def read_amounts(value: JsonValue) -> dict[str, Decimal]:
     """Return the quantities of a list of resources; what is no quantity is left out."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return {}
     return {name: amount for name, raw in value.items() if (amount := parse_quantity(raw)) is not None}
 

@@ -52,8 +52,11 @@ class Tenancy:
     def of(self, unit: ManagerUnit) -> ManagerUnit:
         """Return a unit with its user, project and the state of its notebook."""
         namespace = unit.queue or ""
-        tenant = self.tenants.get(namespace, Tenant())
+        tenant = self.tenants.get(namespace)
         notebook = self.notebooks.get((namespace, unit.tags.get("notebook", "")))
+        if tenant is None and notebook is None:
+            return unit
+        tenant = tenant or Tenant()
         return replace(
             unit,
             user=unit.user or tenant.user,
