@@ -1,4 +1,4 @@
-"""A minute under churn (`KWHERE_SOAK_SECONDS`: longer): short processes, short units, no CPU second lost."""
+"""Half a minute under churn (`KWHERE_SOAK_SECONDS`: longer): short processes, short units, no CPU second lost."""
 
 import os
 import random
@@ -20,7 +20,7 @@ from kwhere.ledger.rows import Entry, Slot
 from kwhere.sampling.saved import SavedState
 
 ROOT = Path("/sys/fs/cgroup")
-SECONDS = float(os.environ.get("KWHERE_SOAK_SECONDS", "60"))
+SECONDS = float(os.environ.get("KWHERE_SOAK_SECONDS", "30"))
 STORM = "while :; do /bin/true; (:); done"
 JOB = "i=0; while [ $i -lt {turns} ]; do i=$((i+1)); done"
 
