@@ -135,11 +135,12 @@ class AmdLibrary:
         return found, isinstance(found, GpuMetrics)
 
     def _put_energy(self, device: _Device, table: GpuMetrics | None, sink: FieldSink, *, is_new: bool) -> None:
-        """Put the accumulator. That of an old table is no reading of now; a table that stays old has none at all."""
+        """Put the accumulator. That of an old table is no reading of now; one that stays old or away has none."""
+        dead = device.clock.is_dead(self._clock_ns())
         if table is None:
-            sink.put(GpuField.ENERGY_UJ, None, Absence.UNSUPPORTED)
+            passing = device.accumulator.worked and not dead
+            sink.put(GpuField.ENERGY_UJ, None, Absence.ERROR if passing else Absence.UNSUPPORTED)
         elif not is_new:
-            dead = device.clock.is_dead(self._clock_ns())
             sink.put(GpuField.ENERGY_UJ, None, Absence.UNSUPPORTED if dead else Absence.NO_DATA)
         else:
             energy = device.accumulator.energy_uj(table.energy_accumulator, table.revision)

@@ -56,13 +56,14 @@ class Accumulator:
 
     def __init__(self, device_id: int) -> None:
         self._device_id = device_id
-        self._worked = False
+        self.worked = False
+        """Whether it ever told an energy."""
 
     def energy_uj(self, raw: int | None, revision: int | None) -> int | Absence:
         """Return the energy, or why it is not known: `unsupported` for good, `blank` for this time."""
         if not tells_energy(self._device_id, revision):
             return Absence.UNSUPPORTED
         if not raw:
-            return Absence.BLANK if self._worked else Absence.UNSUPPORTED
-        self._worked = True
+            return Absence.BLANK if self.worked else Absence.UNSUPPORTED
+        self.worked = True
         return accumulated_uj(raw)

@@ -24,7 +24,7 @@ from kwhere.graphics.amd import AmdLibrary
 from kwhere.graphics.amd_energy import Accumulator, DeviceClock
 from kwhere.graphics.amd_inventory import find_amd
 from kwhere.graphics.amdsmi_calls import Handle, Module, call, code_of, entry, first_number, item, number, text
-from kwhere.graphics.amdsmi_inventory import POWERS, SmiGpu, find_by_amdsmi
+from kwhere.graphics.amdsmi_inventory import POWERS, SmiGpu, compute_mode, find_by_amdsmi
 from kwhere.graphics.amdsmi_slow import put_limits, put_state
 from kwhere.graphics.field_sink import FieldSink
 from kwhere.kernel.hostfs import HostFS
@@ -114,12 +114,19 @@ class AmdsmiLibrary:
         time_ns = self._clock_ns()
         by_files = self._by_files(device.gpu, group)
         if group is RateGroup.MEDIUM:
+            self._check_layout(device.gpu)
             put_state(self._module, handle, sink)
         elif group is RateGroup.SLOW:
             put_limits(self._module, handle, sink)
         else:
             return self._fast(device, sink, by_files, time_ns)
         return DeviceReport(uuid, group, time_ns, _joined(sink, by_files))
+
+    def _check_layout(self, gpu: SmiGpu) -> None:
+        """Raise Reopen where a package is divided otherwise than when the library was opened: handles are old then."""
+        mode = compute_mode(self._module, gpu.handle)
+        if mode and mode != gpu.device.facts.get("compute_partition"):
+            raise Reopen(f"amdsmi: {gpu.device.uuid}: partitions changed to {mode}")
 
     def _fast(self, device: _Device, sink: FieldSink, by_files: DeviceReport | None, time_ns: int) -> DeviceReport:
         answers = {name: call(self._module, name, device.gpu.handle) for name in _FAST_CALLS}

@@ -60,7 +60,7 @@ def _describe(module: Module, seen: Sequence[_Seen], index: int, card: AmdCard |
     unique = unique or by_file
     device_id = hexadecimal(text(asic, "device_id")) or entry(asic, "device_id") or 0
     uuid = unique if unique is not None and unique not in taken else f"amd-{first.pci}"
-    mode = _mode(module, "amdsmi_get_gpu_compute_partition", first.handle)
+    mode = compute_mode(module, first.handle)
     memory_mode = _mode(module, "amdsmi_get_gpu_memory_partition", first.handle)
     instances = _instances(uuid, seen, f"{mode}/{memory_mode}".lower().strip("/"), card)
     facts = {
@@ -87,6 +87,11 @@ def _describe(module: Module, seen: Sequence[_Seen], index: int, card: AmdCard |
         facts={name: value for name, value in facts.items() if value},
     )
     return SmiGpu(device, device_id, first.handle, tuple(one.handle for one in seen) if instances else (), card)
+
+
+def compute_mode(module: Module, handle: Handle) -> str:
+    """Return how a package is divided, `SPX` or `CPX`; empty where it cannot be. Raises Reopen."""
+    return _mode(module, "amdsmi_get_gpu_compute_partition", handle)
 
 
 def _mode(module: Module, name: str, handle: Handle) -> str:

@@ -161,6 +161,14 @@ def test_an_accumulator_that_falls_to_nothing_is_missing_this_time(tmp_path: Pat
     assert energy(bench.device()) is Absence.BLANK
 
 
+def test_a_table_that_fails_for_a_moment_does_not_end_the_counter(tmp_path: Path) -> None:
+    bench = mi300x(tmp_path).open()
+    bench.device()
+    bench.tree.files["sys/bus/pci/devices/0000:05:00.0/gpu_metrics"] = b""
+
+    assert [energy(bench.device(seconds=6)) for _ in range(2)] == [Absence.ERROR, Absence.UNSUPPORTED]
+
+
 def test_a_radeon_is_measured_by_its_power(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     place = bench.tree.amd("0000:0b:00.0", 1, RADEON, gpu_metrics=table(3, watts=180, energy=4711))

@@ -176,6 +176,16 @@ def test_partitions_are_one_package(node: MakeNode) -> None:
     assert [(process.pid, process.gpu_instance) for process in state.processes] == [(900 + n, n) for n in range(8)]
 
 
+def test_a_new_layout_is_opened_anew(node: MakeNode) -> None:
+    made = node(mi300x())
+    assert made.device().device.instances == ()
+    made.gpus[:] = [mi300x(mode="DPX", part=n) for n in range(2)]
+    made.write()
+    assert made.watch.poll().library.reason == "reopen"
+
+    assert len(made.device().device.instances) == 2
+
+
 def test_one_call_that_fails_takes_no_other_with_it(node: MakeNode) -> None:
     gpu = mi300x()
     gpu["amdsmi_get_gpu_vram_usage"] = {"error": NO_PERMISSION}
