@@ -3,7 +3,7 @@
 import ctypes
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pynvml
 
@@ -122,6 +122,8 @@ class NvmlLibrary:
         if isinstance(handle, Absence):
             raise DeviceDown("permission" if handle is Absence.PERMISSION else "error")
         device = describe(handle, index)
+        if device.uuid in self._devices:  # copied firmware: two boards must not become one
+            device = replace(device, uuid=f"{device.uuid}-{device.pci or index}")
         self._devices[device.uuid] = _Device(handle, device, gpm=GpmWindow(handle) if supports_gpm(handle) else None)
 
     def _register(self) -> object:
@@ -223,7 +225,7 @@ class NvmlLibrary:
             quantity = of_group[place]
             if answer.nvmlReturn == pynvml.NVML_SUCCESS:
                 raw = field_value(answer)
-                _put(values, missing, quantity.field, raw if isinstance(raw, Absence) else quantity.of(raw))
+                _put(values, missing, quantity.field, raw if isinstance(raw, Absence) else quantity.known(raw))
                 continue
             why = absence_of(answer.nvmlReturn)
             if answer.nvmlReturn == pynvml.NVML_ERROR_INVALID_ARGUMENT:  # how some drivers say that they do not know it
@@ -281,7 +283,7 @@ class NvmlLibrary:
         device.instance_gpm.clear()
         device.lacks.clear()
         device.parts = None
-        device.device = describe(device.handle, device.device.index)
+        device.device = replace(describe(device.handle, device.device.index), uuid=device.device.uuid)
 
     def _links(self, device: _Device) -> Iterator[LinkReadings]:
         """Yield every NVLink that the device has."""

@@ -30,8 +30,12 @@ class Quantity:
     most: int | None = None
 
     def of(self, raw: int | float) -> int | Absence:
-        """Return the number in its unit; BLANK for NVML's "not available"."""
-        if is_blank(raw, self.bits) or (self.most is not None and raw > self.most):
+        """Return the number of a getter in its unit; BLANK for NVML's "not available"."""
+        return Absence.BLANK if is_blank(raw, self.bits) else self.known(raw)
+
+    def known(self, raw: int | float) -> int | Absence:
+        """Return a number of which it is known that it is one: of a field, whose answer tells its own width."""
+        if self.most is not None and raw > self.most:
             return Absence.BLANK
         return round(raw) * self.scale if isinstance(raw, float) else raw * self.scale
 
@@ -208,7 +212,7 @@ FIELD_IDS: dict[tuple[int, int], tuple[RateGroup, Quantity]] = {
 
 
 def field_value(answer: Any) -> int | float | Absence:
-    """Return the number of one field's answer by the type that it says it has."""
+    """Return the number of one field's answer; BLANK where all bits of the type that it says it has are set."""
     value, kind = answer.value, answer.valueType
     if kind == _DOUBLE:
         number = float(value.dVal)

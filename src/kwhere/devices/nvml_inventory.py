@@ -32,7 +32,7 @@ def describe(handle: Handle, index: int) -> GpuDevice:
         serial=text(pynvml.nvmlDeviceGetSerial, handle),
         mig=bool(mode[0]) if divisible else None,
         mig_pending=bool(mode[1]) if divisible else None,
-        compute_slices=_slices(model) if divisible else 1,
+        compute_slices=_slices(handle, model) if divisible else 1,
         instances=tuple(instance for _, instance in instances(handle)) if divisible and mode[0] else (),
         facts=_facts(handle),
     )
@@ -87,7 +87,11 @@ def _slices_of_profile(name: str) -> int:
     return int(first.removesuffix("c")) if first.endswith("c") else int(found[2])
 
 
-def _slices(model: str) -> int:
+def _slices(handle: Handle, model: str) -> int:
+    """Return compute slices: as many as instances fit (RTX PRO 6000: 4); the driver says 0 while MIG is off."""
+    most = attempt(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
+    if not isinstance(most, Absence) and most:
+        return int(most)
     return _SLICES_OF_AN_A30 if re.search(r"\bA30\b", model) else _SLICES_OF_A_WHOLE
 
 

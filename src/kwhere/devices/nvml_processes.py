@@ -18,6 +18,8 @@ _KINDS = (
 )
 _LARGEST_PID = 1 << 22
 """The kernel's own limit (PID_MAX_LIMIT): above it a number is no pid."""
+_AHEAD_US = 60_000_000
+"""A sample's time further ahead of the clock than this is no time."""
 
 
 def prefers_version_2(driver: str) -> bool:
@@ -86,7 +88,7 @@ class UtilisationSamples:
     def apply(self, handle: Handle, processes: Iterable[GpuProcess], now_us: int) -> list[GpuProcess]:
         """Return `processes` with utilisation; those without a sample did nothing. `now_us`: wall clock."""
         listed = list(processes)
-        since_us = now_us - 1_000_000 if self._since_us is None else self._since_us
+        since_us = now_us - 1_000_000 if self._since_us is None else min(self._since_us, now_us)
         answer = attempt(pynvml.nvmlDeviceGetProcessUtilization, handle, since_us)
         self.missing = None
         if answer is Absence.NO_DATA:
@@ -95,7 +97,13 @@ class UtilisationSamples:
             self.missing = answer
             return listed
         else:
-            samples = [sample for sample in answer if 0 < sample.pid <= _LARGEST_PID and sample.smUtil <= 100]
+            samples = [
+                sample
+                for sample in answer
+                if 0 < sample.pid <= _LARGEST_PID
+                and sample.smUtil <= 100
+                and since_us < sample.timeStamp <= now_us + _AHEAD_US
+            ]
         self._since_us = max((sample.timeStamp for sample in samples), default=since_us)
         return [_with_use(process, [one for one in samples if one.pid == process.pid]) for process in listed] + [
             _with_use(GpuProcess(pid), [one for one in samples if one.pid == pid])

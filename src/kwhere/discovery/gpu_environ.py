@@ -62,15 +62,15 @@ def slurmd_of(environments: Sequence[Environment]) -> str | None:
 def numbers(text: str) -> list[int] | None:
     """Return the numbers of a list as `0,3` or `0-2`; None for anything else, also for an empty one."""
     found: list[int] = []
-    for word in text.split(","):
-        pair = _RANGE.fullmatch(word.strip())
+    for word in filter(None, map(str.strip, text.split(","))):
+        pair = _RANGE.fullmatch(word)
         if pair is None:
             return None
         first, last = int(pair[1]), int(pair[2] or pair[1])
         if last < first or last - first >= _MOST or len(found) >= _MOST:
             return None
         found.extend(range(first, last + 1))
-    return found
+    return found or None
 
 
 def _of_job(unit: UnitKey, environments: Sequence[Environment], node: GpuNode, bits: GresBits) -> list[Hold]:

@@ -1,5 +1,6 @@
 """NVIDIA's GPUs through the real nvidia-ml-py, in its real child process, over the fake library."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -151,6 +152,19 @@ def test_an_energy_that_looks_like_a_sentinel_is_energy(node: MakeNode, millijou
     assert readings.integer(GpuField.ENERGY_UJ) == millijoules * 1000
 
 
+@pytest.mark.parametrize("number", [2**31 - 1, 2**32 - 1, 2**53 + 1])
+def test_a_wide_counter_that_looks_like_a_sentinel_is_a_count(node: MakeNode, number: int) -> None:  # kind of case 5
+    device = gpu(H100, 0)
+    device.facts |= {"fi.74.0": number, "fi.3.0": number, "fi.138.4294967295": number}
+
+    readings = node(device).device().readings
+
+    assert readings is not None
+    assert readings.integer(GpuField.VIOLATION_POWER_NS) == number
+    assert readings.integer(GpuField.ECC_SBE_VOLATILE) == number
+    assert readings.integer(GpuField.NVLINK_TX_BYTES) == number * 1024
+
+
 @pytest.mark.parametrize(("code", "why"), [(3, "unsupported"), (4, "permission"), (13, "old_driver"), (999, "error")])
 def test_a_bad_field_removes_no_other(node: MakeNode, code: int, why: str) -> None:
     device = gpu(A100, 0, watts=200).fail("DeviceGetTemperature", code).fail("FieldValue.82", code)
@@ -290,8 +304,9 @@ def test_processes_have_their_memory_and_use(node: MakeNode) -> None:  # case_gp
     device.process(300, GIB, kind="Graphics")
     made = node(device)
     made.poll()
-    device.sample(100, 4_000_000_000_000_000, 60, 10)
-    device.sample(100, 4_000_000_000_000_001, 80, 20)
+    now_us = time.time_ns() // 1000
+    device.sample(100, now_us, 60, 10)
+    device.sample(100, now_us + 1, 80, 20)
     made.write()
 
     processes = made.device().processes
@@ -301,6 +316,22 @@ def test_processes_have_their_memory_and_use(node: MakeNode) -> None:  # case_gp
         GpuProcess(200, ProcessKind.COMPUTE, None, None, None, 0, 0, 0, 0),
         GpuProcess(300, ProcessKind.GRAPHICS, GIB, None, None, 0, 0, 0, 0),
     )
+
+
+def test_a_sample_of_no_time_blinds_nobody(node: MakeNode) -> None:
+    device = gpu(A100, 0)
+    device.process(100, GIB)
+    made = node(device)
+    made.poll()
+    device.sample(100, 2**63, 90)  # what drivers leave in places of a buffer that they did not fill
+    device.sample(31, 2**62, 90)
+    made.write()
+    assert [(one.pid, one.sm_percent) for one in made.device().processes or ()] == [(100, 0)]
+
+    device.sample(100, time.time_ns() // 1000, 40)
+    made.write()
+
+    assert [(one.pid, one.sm_percent) for one in made.device().processes or ()] == [(100, 40)]
 
 
 def test_a_driver_that_does_not_sample_processes_leaves_their_use_unknown(node: MakeNode) -> None:
@@ -383,6 +414,28 @@ def test_another_layout_leaves_nothing_of_the_last(node: MakeNode) -> None:  # c
     state = made.device()
 
     assert [one.instance.uuid for one in state.instances] == [made.gpus[0].migs[0].uuid]
+
+
+@pytest.mark.parametrize(("most", "slices"), [(4, 4), (7, 7)])
+def test_a_board_has_as_many_slices_as_it_takes_instances(node: MakeNode, most: int, slices: int) -> None:
+    device = split(gpu(H100, 0), ["1g.20gb"] * 4)
+    device.facts |= {"MaxMigDeviceCount": most, "Name": "NVIDIA RTX PRO 6000 Blackwell Server Edition"}
+
+    state = node(device).device()
+
+    assert state.device.compute_slices == slices
+    assert sum(one.instance.compute_slices for one in state.instances) == 4
+
+
+def test_two_boards_with_one_uuid_are_two(node: MakeNode) -> None:
+    first, second = gpu(A100, 0, watts=100), gpu(A100, 1, watts=300)
+    second.facts["UUID"] = first.uuid
+
+    seen = node(first, second).poll().devices
+
+    assert [state.readings and state.readings.integer(GpuField.POWER_UW) for state in seen] == [100 * WATT, 300 * WATT]
+    assert len({state.device.uuid for state in seen}) == 2
+    assert seen[0].device.uuid == first.uuid
 
 
 def test_instances_with_a_hole_between_them_are_all_found(node: MakeNode) -> None:

@@ -37,6 +37,7 @@ def of_job(**variables: str) -> dict[str, str]:
         pytest.param([of_job(SLURM_JOB_GPUS="3")], ["3"], id="case_gpu_69-one-of-eight"),
         pytest.param([of_job(SLURM_JOB_GPUS="0,5")], ["0", "5"], id="list"),
         pytest.param([of_job(SLURM_JOB_GPUS="2-4")], ["2", "3", "4"], id="range"),
+        pytest.param([of_job(SLURM_JOB_GPUS="0,5,")], ["0", "5"], id="list-with-a-comma-behind"),
         pytest.param(
             [of_job(SLURM_JOB_GPUS="6", CUDA_VISIBLE_DEVICES="0")],
             ["6"],
@@ -230,6 +231,8 @@ def test_parts_of_intels_devices_are_the_devices() -> None:
 def test_lists_of_numbers() -> None:
     assert numbers("0, 3") == [0, 3]
     assert numbers("1-3") == [1, 2, 3]
+    assert numbers(" 0,1, ") == [0, 1]
+    assert numbers(" , ") is None
     assert numbers("") is None
     assert numbers("0,GPU-1") is None
     assert numbers("3-1") is None
