@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from kwhere.core.clock import Clock
+from kwhere.core.errors import Unavailable
 from kwhere.core.managed import NO_ALLOCATION, Accounts, ManagerAllocation, ManagerNode, ManagerUnit, run_name
 from kwhere.core.timespan import Span
 from kwhere.discovery.oar import MANAGER
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 _ELSEWHERE = ("deploy", "cosystem", "desktop_computing")
 """Types of jobs whose processes run on a frontend or nowhere, not on the nodes they hold."""
 _MOST_STATES_TOLD = 50
+_FOR_GOOD = ("absent", "permission")
 
 
 class OarSource(Protocol):
@@ -56,12 +58,13 @@ class OarManager:
         self._resources: Mapping[str, Resource] = {}
         self._asked_ns: int | None = None
         self._told: set[str] = set()
+        self._told_closed = False
 
     def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
         """Yield the jobs that lived within `span`, each once."""
         faults = Faults()
         seen: set[str] = set()
-        resources = self._known_resources()
+        resources = self._resources_if_allowed()
         for document, place in self._source.jobs(span):
             for job in read_jobs(document, place, self._zone, faults):
                 if job.job_id not in seen and _lived_within(job, span):
@@ -82,6 +85,18 @@ class OarManager:
     def close(self) -> None:
         """Give back what the source holds."""
         self._source.close()
+
+    def _resources_if_allowed(self) -> Mapping[str, Resource]:
+        """Return the resources, none where they are closed to us for good: jobs are told without CPUs then."""
+        try:
+            return self._known_resources()
+        except Unavailable as error:
+            if error.reason not in _FOR_GOOD:
+                raise
+            if not self._told_closed:
+                self._told_closed = True
+                log.warning("jobs are told without CPUs", manager=MANAGER, cluster=self.cluster, error=str(error))
+            return {}
 
     def _known_resources(self) -> Mapping[str, Resource]:
         now_ns = self._clock.monotonic_ns()

@@ -202,6 +202,24 @@ def test_rest_that_fails_is_told(fault: Said, kind: type[Exception], message: st
         rest(service.url, clock).fetch_nodes()
 
 
+@pytest.mark.parametrize(("status", "is_told"), [(403, True), (404, True), (502, False)])
+def test_jobs_are_told_without_resources_only_where_these_are_closed_for_good(status: int, is_told: bool) -> None:
+    jobs = paged("rest2_jobs.json", "rest2_resources.json", links=True)
+    clock = HandClock()
+    with serving(lambda asked: Said(b"", status) if "resources" in asked.path else jobs(asked), clock) as service:
+        manager = rest(f"{service.url}/oarapi", clock)
+        if not is_told:
+            with pytest.raises(Unavailable):
+                list(manager.fetch_units(SPAN))
+            return
+        with capture_logs() as logs:
+            units = [*manager.fetch_units(SPAN), *manager.fetch_units(SPAN)]
+
+    assert len(units) == 10
+    assert all(unit.allocation.cpus is None and unit.nodes == ("localhost",) for unit in units)
+    assert [entry["event"] for entry in logs] == ["jobs are told without CPUs"]
+
+
 def test_a_renewed_token_is_sent_without_a_restart(tmp_path: Path) -> None:
     clock = HandClock()
     token = tmp_path / "token"
