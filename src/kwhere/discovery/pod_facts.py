@@ -1,5 +1,6 @@
 """Names of pods by the directories that kubelet makes for their logs: NAMESPACE_NAME_UID."""
 
+import re
 from pathlib import Path
 
 from kwhere.discovery import kubernetes
@@ -7,6 +8,10 @@ from kwhere.discovery.classify import paths_of
 from kwhere.discovery.facts import Facts, Witness, names_in
 from kwhere.discovery.libvirt import read_command
 from kwhere.discovery.match import Match, segments_of
+
+_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
+"""What Kubernetes makes up names of: no vowels, so that no word comes out."""
+_MADE_BY = re.compile(rf"(?P<owner>.+?)(?:(?:-{_RANDOM}{{8,10}})?-{_RANDOM}{{5}}|-[0-9]{{1,5}})")
 
 
 class PodNames:
@@ -25,6 +30,7 @@ class PodNames:
         labels = {
             "kube_namespace": namespace,
             "kube_pod": name,
+            "kube_owner": None if name is None or kubernetes.is_static(pod_uid) else guess_owner(name),
             "qos": match.qos,
             "kube_config_hash": pod_uid if kubernetes.is_static(pod_uid) else None,
             "runtime": match.runtime or _runtime(pod_uid, witness),
@@ -40,6 +46,15 @@ class PodNames:
         if pod_uid not in self._known:
             self._known = dict(_parse(name) for name in names_in(self._directory) if name.count("_") >= 2)
         return self._known.get(pod_uid, (None, None))
+
+
+def guess_owner(name: str) -> str | None:
+    """Return what a pod's name says of who made it, until the server knows better; None where it says nothing.
+
+    Deployments add a hash and five characters, Jobs, DaemonSets and ReplicaSets five characters, StatefulSets a number.
+    """
+    found = _MADE_BY.fullmatch(name)
+    return found["owner"] if found else None
 
 
 def _runtime(pod_uid: str, witness: Witness) -> str | None:
