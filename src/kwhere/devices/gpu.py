@@ -64,7 +64,7 @@ class GpuDevice:
     """Whether it is divided; None: it cannot be."""
     mig_pending: bool | None = None
     compute_slices: int = 1
-    """Of the whole device: 7, A30: 4; 1 where it cannot be divided."""
+    """Of the whole device: 7, of A30 and RTX PRO 6000 4; 1 where it cannot be divided."""
     instances: tuple[GpuInstance, ...] = ()
     carrier: str = ""
     """Uuid of the device whose meter holds this one's energy too: of two dies in one package one is measured."""

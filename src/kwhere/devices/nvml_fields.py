@@ -15,6 +15,8 @@ from kwhere.devices.nvml_calls import Handle, is_blank
 
 FAST, MEDIUM, SLOW = RateGroup.FAST, RateGroup.MEDIUM, RateGroup.SLOW
 MILLI, MEGA, KIBI = 1000, 1_000_000, 1024
+MOST_MILLIWATTS = 100_000_000
+"""Far above any board or module: a driver that says more has said nothing."""
 ALL_LINKS = 0xFFFFFFFF
 GPU_SCOPE, MODULE_SCOPE = 0, 1
 _DOUBLE, _UINT, _ULONG, _ULL, _SLL, _INT, _USHORT = range(7)
@@ -95,7 +97,7 @@ def _event_reasons(handle: Handle) -> Sequence[int]:
 
 
 GETTERS: tuple[Getter, ...] = (
-    _one(FAST, Quantity(GpuField.POWER_UW, MILLI), pynvml.nvmlDeviceGetPowerUsage),
+    _one(FAST, Quantity(GpuField.POWER_UW, MILLI, most=MOST_MILLIWATTS), pynvml.nvmlDeviceGetPowerUsage),
     _one(FAST, Quantity(GpuField.ENERGY_UJ, MILLI, bits=64), pynvml.nvmlDeviceGetTotalEnergyConsumption),
     Getter(
         FAST,
@@ -172,9 +174,9 @@ GETTERS: tuple[Getter, ...] = (
 """Quantities that have a call of their own."""
 
 FIELD_IDS: dict[tuple[int, int], tuple[RateGroup, Quantity]] = {
-    (186, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_INSTANT_UW, MILLI)),
-    (185, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_AVERAGE_UW, MILLI)),
-    (186, MODULE_SCOPE): (FAST, Quantity(GpuField.POWER_MODULE_UW, MILLI)),
+    (186, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_INSTANT_UW, MILLI, most=MOST_MILLIWATTS)),
+    (185, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_AVERAGE_UW, MILLI, most=MOST_MILLIWATTS)),
+    (186, MODULE_SCOPE): (FAST, Quantity(GpuField.POWER_MODULE_UW, MILLI, most=MOST_MILLIWATTS)),
     (82, 0): (MEDIUM, Quantity(GpuField.MEMORY_TEMPERATURE_MC, MILLI)),
     (74, 0): (MEDIUM, Quantity(GpuField.VIOLATION_POWER_NS)),
     (75, 0): (MEDIUM, Quantity(GpuField.VIOLATION_THERMAL_NS)),

@@ -122,6 +122,8 @@ def test_every_generation_says_what_it_has_and_what_it_lacks(node: MakeNode, mod
     ("key", "value", "field"),
     [
         pytest.param("PowerUsage", NOT_AVAILABLE_32, GpuField.POWER_UW, id="32 bits set"),
+        pytest.param("PowerUsage", NOT_AVAILABLE_32 - 296, GpuField.POWER_UW, id="four megawatts, a kind of case 20"),
+        pytest.param("fi.186.0", 2**31, GpuField.POWER_INSTANT_UW, id="two megawatts"),
         pytest.param("TotalEnergyConsumption", NOT_AVAILABLE_64, GpuField.ENERGY_UJ, id="64 bits set"),
         pytest.param("UtilizationRates", "9223372036854775794 0", GpuField.GPU_UTIL_PERCENT, id="case_gpu_1"),
         pytest.param("UtilizationRates", "101 0", GpuField.GPU_UTIL_PERCENT, id="more than all"),
