@@ -18,6 +18,7 @@ from kwhere.collectors.registry import find_plugins
 from kwhere.core.clock import SystemClock
 from kwhere.reports.account import Account
 from kwhere.reports.sources import Sources
+from kwhere.resource_managers.registry import find_managers
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 GENERATED = "<!-- Generated from the code by `make docs`. Do not edit. -->\n\n"
@@ -59,6 +60,8 @@ def settings() -> str:
         lines += list(_rows(f"{section}", field))
         if section == "collector":
             lines += list(_collector_rows())
+        if section == "resource_managers":
+            lines += list(_manager_rows())
         lines.append("")
     return "\n".join(lines)
 
@@ -116,6 +119,13 @@ def _collector_rows() -> Iterator[str]:
     for name, plugin in sorted(find_plugins().plugins.items()):
         for key, inner in plugin.settings_class.model_fields.items():
             yield from _rows(f"collector.{name}.{key}", inner)
+
+
+def _manager_rows() -> Iterator[str]:
+    """Yield the keys of an entry of every resource manager."""
+    for name, plugin in sorted(find_managers().plugins.items()):
+        for key, inner in plugin.settings_class.model_fields.items():
+            yield from _rows(f"resource_managers.({name}).{key}", inner)
 
 
 def _rows(prefix: str, field: FieldInfo) -> Iterator[str]:

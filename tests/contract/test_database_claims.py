@@ -155,7 +155,8 @@ def test_where_its_manager_did_not_place_it_it_is_nobodys(site: Site) -> None:
     journal = worked("n9", user="alice")
     site.take(journal)
 
-    assert tell(site.engine, said("7", 0, None, user="alice")).claimed == 0
+    assert tell(site.engine, said("7", 0, None, user="alice")) == ClaimCounts(unverified=1)
+    assert tell(site.engine, said("7", 0, None, user="alice")) == ClaimCounts()
     journal.append([unit(key("7"), figures(1 * J, 0), user="alice"), system(figures(0, 0))])
     Site(site.engine).go_on(journal, journal.end_ns)
 
@@ -258,3 +259,12 @@ def test_how_far_a_manager_was_read_is_kept(site: Site) -> None:
     assert manager_state(site.engine, "c1", "slurm").good_until_ns == T0_NS + 9
     with site.engine.connect() as connection:
         assert connection.execute(select(func.count()).where(states.error.is_not(None))).scalar_one() == 0
+
+
+def test_people_find_a_job_by_what_their_scheduler_shows(site: Site) -> None:
+    site.take(worked())
+    tell(site.engine, said("7", tags={"job": "40_2"}))
+
+    (found,) = site.reader.units(UnitQuery(q="40_2")).items
+
+    assert (found.unit, found.labels["job"]) == ("7", "40_2")

@@ -147,6 +147,9 @@ class Unit:
     gpu_memory_peak_bytes: int | None = None
     """Most at one moment over all its GPUs of a node."""
     gpus: list[UnitGpuView] = field(default_factory=list)
+    queue: str | None = None
+    """Partition, queue or namespace, as its manager says."""
+    group: str | None = None
 
 
 SpanView = dict[str, datetime]

@@ -156,6 +156,8 @@ def unit_view(record: UnitRecord) -> Unit:
         gpu_held_idle_joules=maybe_joules(record.gpu.held_idle_uj),
         gpu_memory_peak_bytes=record.gpu.memory_peak_bytes,
         gpus=[unit_gpu_view(gpu) for gpu in record.gpus],
+        queue=record.queue,
+        group=record.group,
     )
 
 

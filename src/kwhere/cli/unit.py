@@ -90,7 +90,7 @@ def _find(api: Api, ident: str, cluster: str | None, manager: str | None) -> tup
     found = {
         (item["cluster"], item["manager"], item["unit"])
         for item in api.pages("/units", params, 1000)
-        if ident in (item["unit"], item["name"])
+        if ident in (item["unit"], item["name"], (item.get("labels") or {}).get("job"))
     }
     if not found:
         raise NotFound(f"unit {ident}: not found; `kwhere units -q {ident}` searches parts of ids and names")
@@ -103,16 +103,19 @@ def _find(api: Api, ident: str, cluster: str | None, manager: str | None) -> tup
 def _header(item: Json) -> Iterator[str]:
     allocation = item.get("allocation") or {}
     started, ended = _moment(item["started_at"]), _moment(item["ended_at"])
+    submitted = _moment(item.get("submitted_at"))
     length = ((ended or datetime.now(started.tzinfo)) - started).total_seconds() if started else None
     rows = {
         "Unit": f"{item['manager']} {item['unit']}",
         "Name": item["name"] or NO_DATA,
         "User/Project": f"{item['user'] or NO_DATA}/{item['project'] or NO_DATA}",
         "State": item["state"] or NO_DATA,
+        **({"Queue": item["queue"]} if item.get("queue") else {}),
         "Nodes": ", ".join(item["nodes"]) or NO_DATA,
         "CPUs": NO_DATA if allocation.get("cpus") is None else f"{allocation['cpus']:g}",
         "Memory": quantity(allocation.get("memory_bytes"), BYTES),
         **({"GPUs": gpus} if (gpus := gpu_header(item)) else {}),
+        **({"Submitted": submitted.astimezone().isoformat(" ", "seconds")} if submitted else {}),
         "Started": started.astimezone().isoformat(" ", "seconds") if started else NO_DATA,
         "Run time": duration(length) + (" (in progress)" if ended is None else ""),
         "Cluster": item["cluster"],

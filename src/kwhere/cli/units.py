@@ -42,6 +42,9 @@ CSV_FIELDS: dict[str, Callable[[Json], Any]] = {
 FORMAT_FIELDS: dict[str, Callable[[Json], Any]] = {
     **CSV_FIELDS,
     "nodes": lambda u: " ".join(u["nodes"]),
+    "submitted_at": lambda u: u.get("submitted_at"),
+    "queue": lambda u: u.get("queue"),
+    "group": lambda u: u.get("group"),
     "emissions_marginal_grams": lambda u: u.get("emissions_marginal_grams"),
     "cost": lambda u: u.get("cost"),
     "cost_currency": lambda u: u.get("cost_currency"),

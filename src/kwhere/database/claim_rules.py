@@ -28,6 +28,8 @@ class OpenRun:
     """What its node is called, or pretends to be."""
     created_ns: int
     unclaimed_since_ns: int | None
+    is_doubted: bool = False
+    """It was found to be nobody's before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _UNVERIFIED_BIT = to_bits([Flag.UNVERIFIED])
 
 @dataclass(frozen=True, slots=True)
 class ClaimCounts:
-    """What a look at open runs came to."""
+    """What a look at open runs came to; what was unverified before does not count again."""
 
     claimed: int = 0
     unverified: int = 0
@@ -110,6 +110,7 @@ def _open_runs(
             _nodes.name,
             _runs.started_ns,
             _runs.unclaimed_since_ns,
+            _runs.claim,
         )
         .join(schema.nodes, _nodes.id == _runs.node_id)
         .where(
@@ -123,8 +124,8 @@ def _open_runs(
         .order_by(_runs.id)
     )
     return [
-        OpenRun(run_id, unit, run, (node_name,) if node_name else (node,), started_ns, since_ns)
-        for run_id, unit, run, node_name, node, started_ns, since_ns in connection.execute(query.limit(limit))
+        OpenRun(run_id, unit, run, (node_name,) if node_name else (node,), started_ns, since_ns, claim == UNVERIFIED)
+        for run_id, unit, run, node_name, node, started_ns, since_ns, claim in connection.execute(query.limit(limit))
     ]
 
 
@@ -134,7 +135,7 @@ def _settle(connection: Connection, turn: ClaimTurn, runs: Sequence[OpenRun]) ->
     candidates = _candidates(connection, turn, {run.unit for run in runs})
     verdicts = [(run, judge(run, candidates.get(run.unit, ()), turn.now_ns)) for run in runs]
     claimed = [(run, verdict) for run, verdict in verdicts if verdict.claim == CLAIMED]
-    unverified = [run for run, verdict in verdicts if verdict.claim == UNVERIFIED]
+    unverified = [run for run, verdict in verdicts if verdict.claim == UNVERIFIED and not run.is_doubted]
     unclaimed = [run for run, verdict in verdicts if verdict.claim is None]
     _lock_nodes(connection, [run.id for run in (*unverified, *(run for run, _ in claimed))])
     _claim(connection, claimed)

@@ -126,7 +126,10 @@ def _row(turn: ClaimTurn, unit: ManagerUnit, users: Mapping[str, int], projects:
         users.get(user or ""),
         projects.get(project or ""),
         json.dumps(tags, sort_keys=True) if tags else None,
-        search_text(unit.unit, RunNames(name, user, project)),
+        # People look for the id that their scheduler shows them.
+        search_text(
+            f"{unit.unit} {shown}" if (shown := unit.tags.get("job")) else unit.unit, RunNames(name, user, project)
+        ),
         _cut(unit.state, _STATE_LENGTH) or "unknown",
         None if unit.submitted_at is None else to_ns(unit.submitted_at),
         to_ns(unit.started_at),
