@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: help run test test-fast test-services lint types setup setup-test assets docs bench soak wheel clean
+.PHONY: help run test test-fast test-services test-managers lint types setup setup-test assets docs bench soak wheel clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,9 @@ test: setup-test lint types  ## The whole suite, gates and coverage included
 
 test-fast: setup-test lint  ## Everything that takes seconds
 	@$(PYTEST) -q -n 2 -m "not slow and not soak"
+
+test-managers: setup-test  ## Resource managers that run here, for real: SLURM with its database, OAR (root)
+	@$(PYTEST) -q -rs tests/e2e/test_slurm.py tests/e2e/test_oar.py
 
 lint: setup-test
 	@$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 from tests.oar_server import is_installed as oar_is_installed
+from tests.slurm_cluster import is_installed as slurm_is_installed
 
 # A busy machine is no fault of the code: no test is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +25,7 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "cgroups": lambda: os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK),
     "root": lambda: os.geteuid() == 0,
     "ipmi": lambda: all(shutil.which(name, path=_ADMIN_PATH) for name in ("ipmi_sim", "ipmitool", "ipmi-dcmi")),
+    "slurm": slurm_is_installed,
     "oar": oar_is_installed,
     "cc": lambda: shutil.which("cc") is not None and os.path.exists("/usr/include/linux/ipmi.h"),
 }
