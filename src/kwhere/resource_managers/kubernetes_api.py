@@ -112,11 +112,12 @@ class KubernetesApi:
             answer = self._get(path, params)
             with _collector_paused():
                 page = parse_object(answer.body, self._place(path))
-                found = member(page, "items")
-                if found is not None and (not isinstance(found, Sequence) or isinstance(found, str)):
-                    raise SourceError(f"{self._place(path)}: expected a list of items, found {type(found).__name__}")
-                items += read(elements(found))
                 version, following = (text(member(page, "metadata", word)) for word in ("resourceVersion", "continue"))
+                found = page.get("items", "none")
+                # Some other object with status 200 is not an empty cluster; null is one, in the API's own words.
+                if not version or not (found is None or isinstance(found, list)):
+                    raise SourceError(f"{self._place(path)}: expected a list of items with its version, found neither")
+                items += read(elements(found))
                 del page, found
             if not following:
                 return Listed(tuple(items), version)
@@ -142,6 +143,7 @@ class KubernetesApi:
             except Unavailable as error:
                 has_answered = has_answered or heard.version != version
                 left = seconds - (self._clock.monotonic_ns() - began_ns) / NANOSECONDS_PER_SECOND
+                wait_seconds = max(wait_seconds, error.retry_after_seconds or 0.0)
                 if left <= wait_seconds or error.reason == "permission":
                     if has_answered:
                         return Watched(tuple(heard.events), heard.version)
@@ -163,7 +165,7 @@ class KubernetesApi:
             client.stream(path, params, timeout_seconds=seconds + _GRACE_SECONDS) as said,
         ):
             if said.status != 200:
-                self._judge(said.status, said.beginning(), {}, place)
+                self._judge(said.status, said.beginning(), said.headers, place)
             for line in said.lines():
                 self._take(parse_object(line, place), heard, place)
 

@@ -168,8 +168,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 class Stream:
     """An answer that is read line by line as it comes; its headers are in, its body is not."""
 
-    def __init__(self, status: int, chunks: Iterator[bytes], place: str, max_line_bytes: int) -> None:
+    def __init__(
+        self, status: int, headers: Mapping[str, str], chunks: Iterator[bytes], place: str, max_line_bytes: int
+    ) -> None:
         self.status = status
+        self.headers = headers
         self._chunks = chunks
         self._place = place
         self._max_line_bytes = max_line_bytes
@@ -264,6 +267,7 @@ class HttpClient:
         with self._stream(question) as answer:
             yield Stream(
                 answer.status_code,
+                dict(answer.headers),
                 self._in_time(answer.iter_raw(), deadline_ns, place),
                 place,
                 self._remote.settings.max_answer_bytes,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.emission_services import HandClock
+from tests.emission_services import HandClock, said, serving
 from tests.kubernetes_api import NOTEBOOKS, PODS, TOKEN, FakeKubernetes, kubernetes
 from tests.kubernetes_objects import pod
 from tests.unit.agent.certificates import Authority, make_authority
@@ -182,6 +182,18 @@ def test_an_api_that_is_down_is_asked_at_longer_and_longer_intervals() -> None:
     assert all(0.5 * 0.1 * 2**n <= min(seconds, 8) <= 8 for n, seconds in enumerate(waited[:6]))
 
 
+def test_an_api_that_asks_to_be_left_alone_is(cluster: FakeKubernetes) -> None:
+    waits = Waits()
+    cluster.faults.status, cluster.faults.retry_after = 429, "30"
+
+    with pytest.raises(Unavailable) as caught:
+        api(cluster, wait=waits).watch(PODS, "100", 2)
+
+    assert caught.value.retry_after_seconds == 30
+    assert waits.seconds == []
+    assert len(cluster.asked) == 1
+
+
 def test_what_is_no_event_is_an_error(cluster: FakeKubernetes) -> None:
     source = api(cluster)
     cluster.faults.garbage = True
@@ -227,6 +239,32 @@ def test_a_proxys_page_is_no_list(cluster: FakeKubernetes) -> None:
 
     with pytest.raises(SourceError, match="found HTML"):
         api(cluster).list_all(PODS)
+
+
+@pytest.mark.parametrize("document", [{}, {"items": []}, {"status": "ok"}, {"metadata": {"resourceVersion": "1"}}])
+def test_another_object_is_not_an_empty_cluster(document: object) -> None:
+    with serving(lambda asked: said(document), HandClock()) as service:
+        access = Access(service.url, HttpClientSettings(), TOKEN)
+
+        with pytest.raises(SourceError, match="expected a list of items with its version"):
+            opened(KubernetesApi(access, SystemClock(), Waits())).list_all(PODS)
+
+
+def test_an_empty_list_may_be_written_as_null() -> None:
+    empty = {"metadata": {"resourceVersion": "1"}, "items": None}
+    with serving(lambda asked: said(empty), HandClock()) as service:
+        access = Access(service.url, HttpClientSettings(), TOKEN)
+
+        assert opened(KubernetesApi(access, SystemClock(), Waits())).list_all(PODS).items == ()
+
+
+def test_a_page_that_names_itself_as_the_next_is_an_error() -> None:
+    page = {"metadata": {"resourceVersion": "1", "continue": "again"}, "items": []}
+    with serving(lambda asked: said(page), HandClock()) as service:
+        access = Access(service.url, HttpClientSettings(), TOKEN)
+
+        with pytest.raises(SourceError, match="found the same again"):
+            opened(KubernetesApi(access, SystemClock(), Waits())).list_all(PODS)
 
 
 def test_a_slow_api_is_a_timeout(cluster: FakeKubernetes) -> None:
