@@ -18,6 +18,8 @@ from kwhere.discovery.unit_source import TrackedUnit, UnitSource
 
 _HUNG_NS = 30 * NANOSECONDS_PER_SECOND
 """A source that has not come back for this long is shown as such; what it said last stands."""
+_KEPT_NS = 300 * NANOSECONDS_PER_SECOND
+"""A source that fails, as kubelet does while it is started anew, leaves what it said of living units for so long."""
 _AFTER_CHANGE_NS = 5 * NANOSECONDS_PER_SECOND
 """A unit's first process, names and files follow its directory: look often for so long."""
 _SOON_SECONDS = 1.0
@@ -60,17 +62,22 @@ class _Asker:
     holds: tuple[Hold, ...] = ()
     failure: Unavailable | SourceError | None = None
     asked: bool = False
+    told_ns: int | None = None
+    """When it last said something."""
     began_ns: int | None = None
     wake: Event = field(default_factory=Event)
     thread: Thread | None = None
 
     def look(self, node: GpuNode, now_ns: int) -> None:
-        """Ask once. A source that fails says nothing; what it said before no longer stands."""
+        """Ask once. What a source that fails said before stands for a while."""
         self.began_ns = now_ns
         try:
             self.holds, self.failure = tuple(self.finder.find(node)), None
+            self.told_ns = now_ns
         except (Unavailable, SourceError) as error:
-            self.holds, self.failure = (), error
+            self.failure = error
+            if self.told_ns is None or now_ns - self.told_ns > _KEPT_NS:
+                self.holds = ()
         self.asked = True
         self.began_ns = None
 
@@ -81,7 +88,7 @@ class _Asker:
             return ClaimSourceState(source, False, "timeout", f"{source}: has not answered", mine)
         if failure is not None:
             reason = failure.reason if isinstance(failure, Unavailable) else "error"
-            return ClaimSourceState(source, False, reason, str(failure))
+            return ClaimSourceState(source, False, reason, str(failure), mine)
         return ClaimSourceState(source, self.asked, "" if self.asked else "not_asked", holds=mine)
 
 

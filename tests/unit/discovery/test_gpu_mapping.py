@@ -105,14 +105,21 @@ def test_a_source_that_fails_takes_no_other_down() -> None:
     node.mapping.close()
 
 
-def test_a_source_that_fails_says_nothing_until_it_speaks_again() -> None:
-    said = Said(gpus={"1": [0]})
+def test_what_a_source_said_stands_while_it_is_started_anew() -> None:  # a kind of case 33
+    said = Said(gpus={"1": [0], "2": [0]})
     node = Node(said)
     node.claims()
     said.fail = Unavailable("absent", "gone")
+    node.now_ns += 299 * SECOND_NS
 
+    assert held(node.claims()) == {"1": ["0"], "2": ["0"]}
+    assert node.state(ClaimSource.PROLOG) == ClaimSourceState(ClaimSource.PROLOG, False, "absent", "gone", holds=2)
+    del node.units.units[TWO.key]
+    node.claims()
+    assert held(node.claims()) == {"1": ["0"]}
+
+    node.now_ns += 2 * SECOND_NS
     assert node.claims() == []
-
     said.fail = None
     assert held(node.claims()) == {"1": ["0"]}
     node.mapping.close()
