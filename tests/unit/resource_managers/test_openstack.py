@@ -388,3 +388,27 @@ def test_any_bytes_are_an_object_or_an_error(body: bytes) -> None:
 @given(st.text(max_size=40) | JSON)
 def test_any_value_is_a_time_or_none(value: object) -> None:
     assert (found := instant(value)) is None or found.tzinfo is not None
+
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "openstack"
+
+
+def recorded(name: str) -> Any:
+    return decode((RECORDED / f"{name}.json").read_bytes(), name)[name if name != "deleted" else "servers"]
+
+
+def test_what_a_real_nova_and_keystone_said_is_read() -> None:
+    names = Names(names_by_id(recorded("users"), {}), names_by_id(recorded("projects"), {}))
+    reading = Reading("c1", names, gpu_aliases={"a100": "a100"})
+
+    units = [unit_of(record, reading) for record in (*recorded("deleted"), *recorded("servers"))]
+
+    told = [(unit.name, unit.state, unit.user, unit.project, unit.ended_at is None) for unit in units if unit]
+    assert told == [
+        ("vm5", "deleted", "alice", "cfd", False),
+        ("vm4", "shutoff", "alice", "cfd", True),
+        ("vm3", "active", "alice", "cfd", True),
+    ]
+    assert all(unit and (unit.allocation.cpus, unit.allocation.gpus) == (2.0, {"a100": 2.0}) for unit in units)
+    accounts = accounts_of(recorded("projects"), recorded("role_assignments"), names)
+    assert accounts.memberships == (Membership("admin", "admin"), Membership("alice", "cfd"))
