@@ -99,7 +99,7 @@ class KubernetesApi:
             try:
                 return self._pages(path, page_size, read)
             except Gone:
-                page_size *= 4
+                page_size *= 2
         raise Unavailable(
             "gone", f"{self._place(path)}: the list was forgotten {_LIST_ATTEMPTS} times while it was read"
         )
