@@ -62,7 +62,7 @@ def recorded_units(jobs: str, resources: str) -> dict[str, ManagerUnit]:
     return {key: unit_of("c1", job, known) for key, job in recorded_jobs(jobs).items()}
 
 
-def test_a_real_oar_2_5_is_read() -> None:
+def test_a_real_oar_2_5_is_read__case_users_36_37() -> None:
     units = recorded_units("oarstat2.json", "oarnodes2.json")
 
     first, array, killed, failed = units["1"], units["4"], units["2"], units["5"]
@@ -153,7 +153,7 @@ def test_a_job_that_cannot_be_read_is_counted_and_the_next_one_is_read(record: d
     assert fault in faults.first[0]
 
 
-def test_a_job_that_is_over_without_an_end_ended_with_its_last_event() -> None:
+def test_a_job_that_is_over_without_an_end_ended_with_its_last_event__case_users_56() -> None:
     events = [{"date": 1_700_000_050}, {"date": "1700000060"}, {"date": None}, "nothing"]
 
     found, _ = jobs_of({**JOB, "state": "Error", "events": events})
@@ -166,6 +166,8 @@ def test_a_job_that_is_over_without_an_end_ended_with_its_last_event() -> None:
     [
         ("2026-01-15 12:00:00", PARIS, datetime(2026, 1, 15, 11, tzinfo=UTC)),
         ("2026-07-15 12:00:00", PARIS, datetime(2026, 7, 15, 10, tzinfo=UTC)),
+        ("2026-10-25 02:30:00", PARIS, datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
+        ("2026-03-29 02:30:00", PARIS, datetime(2026, 3, 29, 1, 30, tzinfo=UTC)),
         ("2026-07-15 12:00:00", None, None),
         ("2026-13-15 12:00:00", PARIS, None),
         (1_700_000_000, None, at(1_700_000_000)),
@@ -179,7 +181,7 @@ def test_a_job_that_is_over_without_an_end_ended_with_its_last_event() -> None:
         (float("nan"), None, None),
     ],
 )
-def test_times_are_epoch_seconds_or_local_text_of_a_known_zone(
+def test_times_are_epoch_seconds_or_local_text_of_a_known_zone__case_users_48_49(
     text: object, zone: ZoneInfo | None, expected: datetime | None
 ) -> None:
     assert parse_time(text, zone) == expected
@@ -192,7 +194,7 @@ def test_walltime_is_seconds(value: object, seconds: float | None) -> None:
     assert parse_length(value) == seconds
 
 
-def test_a_strange_state_passes_through_and_its_end_is_believed() -> None:
+def test_a_strange_state_passes_through_and_its_end_is_believed__case_users_34() -> None:
     found, _ = jobs_of({**JOB, "state": "Migrating"}, {**JOB, "Job_Id": 43, "state": "Gone", "stopTime": 1_700_000_009})
 
     assert [(job.state, job.ended_at) for job in found] == [("migrating", None), ("gone", at(1_700_000_009))]
@@ -284,7 +286,7 @@ def test_rest_that_names_no_jobs_leaves_what_is_allocated_open() -> None:
     assert all(node.allocated is None for node in nodes_of(recorded_resources("rest2_resources.json").values()))
 
 
-def test_latin_1_is_read_too() -> None:
+def test_latin_1_is_read_too__case_users_40() -> None:
     body = '{"items": [{"id": 1, "state": "Running", "start_time": 5, "name": "d\xe9j\xe0"}]}'.encode("latin-1")
 
     assert next(read_jobs(decode(body, "rest"), "rest", None, Faults())).name == "déjà"

@@ -60,7 +60,7 @@ def test_jobs_outside_the_span_are_left_out_whatever_was_answered(fake: Fake) ->
     assert [unit.unit for unit in manager.fetch_units(span)] == ["2"]
 
 
-def test_nothing_printed_is_no_job(fake: Fake) -> None:
+def test_nothing_printed_is_no_job__case_users_45(fake: Fake) -> None:
     assert list(fake("exit 0").fetch_units(SPAN)) == []
 
 
@@ -73,7 +73,7 @@ def test_nothing_printed_is_no_job(fake: Fake) -> None:
         ("exec sleep 60", "timeout", "oarnodes -J: no end within 0.2 s"),
     ],
 )
-def test_a_command_that_fails_silently_or_not_is_no_empty_answer(
+def test_a_command_that_fails_silently_or_not_is_no_empty_answer__case_users_45(
     tmp_path: Path, script: str, reason: str, message: str
 ) -> None:
     (tmp_path / "run").write_text(f"#!/bin/sh\n{script}\n")

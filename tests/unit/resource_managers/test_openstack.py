@@ -64,7 +64,9 @@ def read(**changes: Any) -> ManagerUnit:
     return unit
 
 
-def test_a_server_is_a_unit_of_libvirt_with_names_from_keystone(cloud: Cloud, manager: OpenStackManager) -> None:
+def test_a_server_is_a_unit_of_libvirt_with_names_from_keystone__case_users_44(
+    cloud: Cloud, manager: OpenStackManager
+) -> None:
     cloud.servers = [server(1), server(2, user_id="gone", tenant_id="p2")]
 
     units = units_of(manager)
