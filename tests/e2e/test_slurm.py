@@ -8,6 +8,8 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ import pytest
 from tests.e2e.role_processes import RoleProcesses, free_address
 from tests.slurm_cluster import NODES, SlurmCluster, running_cluster
 
+from kwhere.core.clock import SystemClock
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.slurm import Slurm, SlurmSettings
+from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings
 from kwhere.resource_managers.slurm_words import parse_duration
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("slurm")]
@@ -186,3 +192,27 @@ def test_slurmdbd_and_then_the_server_killed_lose_nothing(world: World) -> None:
     used = unit["cpu_seconds"]["user"] + unit["cpu_seconds"]["system"]
     assert (unit["user"], unit["name"]) == ("kwalice", "while it was away")
     assert used == pytest.approx(world.sacct_cpu_seconds(job), rel=0.02)
+
+
+def test_slurmrestd_says_what_the_commands_say(world: World) -> None:
+    job = world.slurm.sbatch("kwalice", "-n1", "--gres=gpu:2", "-J", "a|b", script="sleep 1")
+    world.slurm.wait_job(job, ["COMPLETED"])
+    world.slurm.start_slurmrestd()
+    clock = SystemClock()
+    rest = SlurmRestSettings(url=world.slurm.rest_url, version="v0.0.38", key_file=world.slurm.root / "etc/jwt.key")
+    by_rest = SlurmRest(rest, "lab", None, (), clock)
+    conf = Path(world.slurm.environment["SLURM_CONF"])
+    by_command = Slurm(SlurmSettings(manager="slurm", cluster="lab", conf_file=conf))
+    now = datetime.now(UTC)
+    span = Span(now - timedelta(hours=1), now)
+
+    one, other = ({u.run: u for u in source.fetch_units(span)} for source in (by_command, by_rest))
+
+    assert one.keys() == other.keys()
+    for run, unit in one.items():
+        # How a job ended is told as 0:0 by one, as a number by the other.
+        assert replace(unit, tags={}) == replace(other[run], tags={})
+    assert by_rest.fetch_accounts() == by_command.fetch_accounts()
+    names = [[node.name for node in source.fetch_nodes()] for source in (by_rest, by_command)]
+    assert names == [list(NODES)] * 2
+    by_rest.close()

@@ -28,11 +28,12 @@ def rows(document: object, key: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a list. Raises SourceError with the server's own words where the list is missing."""
     found = document.get(key) if isinstance(document, Mapping) else None
     if not isinstance(found, list):
-        raise SourceError(f"slurmrestd: expected {key}, found {_words_of(document)}")
+        raise SourceError(f"slurmrestd: expected {key}, found {words_of(document)}")
     yield from (item for item in found if isinstance(item, Mapping))
 
 
-def _words_of(document: object) -> str:
+def words_of(document: object) -> str:
+    """Return what an answer says went wrong; `none` where it says nothing."""
     errors = document.get("errors") if isinstance(document, Mapping) else None
     if isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
         first = errors[0]

@@ -17,13 +17,15 @@ from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.slurm_jobs import JobReader
-from kwhere.resource_managers.slurm_json import read_accounts, read_jobs, read_nodes
+from kwhere.resource_managers.slurm_json import read_accounts, read_jobs, read_nodes, words_of
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.transport.http import HttpClient
 from kwhere.transport.settings import HttpClientSettings
 
 TOKEN_SECONDS = 600
 _RENEW_SECONDS = 60
+_SHOWS_DUPLICATES = (0, 0, 40)
+"""From this version on it tells the earlier runs of requeued jobs; older ones refuse to be asked."""
 
 log = structlog.get_logger(__name__)
 
@@ -134,7 +136,9 @@ class SlurmRest:
     def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
         """Yield the runs of jobs."""
         first, last = int(span.start.timestamp()), int(span.end.timestamp() + 0.999_999)
-        params = {"start_time": f"uts{first}", "end_time": f"uts{last}", "show_duplicates": "1", "skip_steps": "1"}
+        params = {"start_time": f"uts{first}", "end_time": f"uts{last}", "skip_steps": "true"}
+        if tuple(int(part) for part in self._settings.version[1:].split(".")) >= _SHOWS_DUPLICATES:
+            params["show_duplicates"] = "true"
         if self._slurm_cluster is not None:
             params["cluster"] = self._slurm_cluster
         faults = Faults()
@@ -178,5 +182,5 @@ class SlurmRest:
         except (ValueError, RecursionError) as error:
             raise SourceError(f"slurmrestd: {path}: status {answer.status}, expected JSON, found none") from error
         if answer.status >= 500 or (answer.status >= 400 and not isinstance(document, dict)):
-            raise Unavailable("refused", f"slurmrestd: {path}: status {answer.status}")
+            raise Unavailable("refused", f"slurmrestd: {path}: status {answer.status}: {words_of(document)}")
         return document

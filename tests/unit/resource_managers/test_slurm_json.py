@@ -234,7 +234,7 @@ def test_a_refused_token_is_renewed_once_and_never_shown(door: str, tmp_path: Pa
     assert caught.value.reason == "permission"
     assert "not-a-token" not in str(caught.value)
     assert len(Door.asked) == 2
-    assert all("start_time=uts" in path for path in Door.asked)
+    assert all("start_time=uts" in path and "show_duplicates=true" in path for path in Door.asked)
     manager.close()
 
 
