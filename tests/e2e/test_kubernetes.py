@@ -140,7 +140,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_pods_have_names_makers_and_users_and_end(world: World) -> None:
-    world.wait_until(lambda: world.pod(GUARANTEED).get("user") == "alice@example.org")
+    for uid in (GUARANTEED, BURSTABLE):
+        world.wait_until(lambda uid=uid: world.pod(uid).get("user") == "alice@example.org")  # type: ignore[misc]
+    world.wait_until(lambda: "unverified" in world.pod(BEST_EFFORT).get("quality", ()))
 
     web, elsewhere = world.pod(BURSTABLE), world.pod(BEST_EFFORT)
     assert (web["name"], web["project"], web["queue"]) == ("web-7d9f6c5b8-x2x4z", "team-a", "team-a")
@@ -149,7 +151,6 @@ def test_pods_have_names_makers_and_users_and_end(world: World) -> None:
     assert world.pod(GUARANTEED)["labels"]["kube_owner_kind"] == "PyTorchJob"
     # The API placed that pod on another node: whoever works under its name here is charged to nobody.
     assert (elsewhere["name"], elsewhere["user"]) == (None, None)
-    assert "unverified" in elsewhere["quality"]
     listed = [json.loads(line) for line in [world.kwhere("units", "--user", "alice@example.org", "--json")]]
     assert {each["name"] for each in listed[0]["items"]} == {"web-7d9f6c5b8-x2x4z", "train-worker-0"}
 
