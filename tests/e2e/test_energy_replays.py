@@ -229,7 +229,7 @@ def test_modelled_components_fit_into_the_platform(tmp_path: Path) -> None:
     assert_balanced(figures)
 
 
-def test_an_acpi_meter_that_does_not_know_is_no_platform(tmp_path: Path) -> None:  # case_energy_m6
+def test_an_acpi_meter_that_does_not_know_is_no_platform_case_energy_m6(tmp_path: Path) -> None:
     unknown = {path: text.replace("150000000", "4294967295000") for path, text in ACPI.items()}
 
     figures = replay(tmp_path, replace(EPYC, zones=[zone("intel-rapl:0", "package-0", 5, 900_000_000)]), extra=unknown)
@@ -238,7 +238,7 @@ def test_an_acpi_meter_that_does_not_know_is_no_platform(tmp_path: Path) -> None
     assert up(figures)["hwmon_power"] == ("unsupported", 0.0)
 
 
-def test_one_socket_that_is_busy_makes_the_other_no_busier(tmp_path: Path) -> None:  # case_energy_a4
+def test_one_socket_that_is_busy_makes_the_other_no_busier_case_energy_a4(tmp_path: Path) -> None:
     """A job pinned to socket 1; socket 0 does nothing: its energy is idle, whatever the job does."""
     job = Group(
         "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0", user_ms=ran(5, 36.0), full=True, cpuset="1,3,5,7"
@@ -262,7 +262,7 @@ def test_one_socket_that_is_busy_makes_the_other_no_busier(tmp_path: Path) -> No
     assert_balanced(figures)
 
 
-def test_a_vm_gets_the_energy_of_all_its_vcpus(tmp_path: Path) -> None:  # case_energy_a13
+def test_a_vm_gets_the_energy_of_all_its_vcpus_case_energy_a13(tmp_path: Path) -> None:
     vm = "/machine.slice/machine-qemu\\x2d3\\x2dbig.scope"
     groups = [
         Group(vm, full=True),

@@ -83,7 +83,7 @@ def test_an_mi300x_tells_the_power_of_now() -> None:
     assert labels["0", "0"]["hostname"] == "n1"
 
 
-def test_an_mi250x_tells_a_mean_and_its_second_die_nothing() -> None:  # case_gpu_18
+def test_an_mi250x_tells_a_mean_and_its_second_die_nothing_case_gpu_18() -> None:
     values, labels = series(page("mi250x-slurm"))
 
     assert values["gpu_average_package_power", "0", "0"] == 465

@@ -75,7 +75,7 @@ def test_a_job_report_has_a_bar_per_gpu() -> None:
     assert "       Held by: a file of the scheduler's prolog" in lines
 
 
-def test_a_gpu_held_idle_is_said_with_what_it_cost() -> None:  # case_gpu_61
+def test_a_gpu_held_idle_is_said_with_what_it_cost_case_gpu_61() -> None:
     lines = report(JOB)
 
     at = next(n for n, line in enumerate(lines) if "idle for" in line)

@@ -91,7 +91,7 @@ def test_units_are_those_of_the_base(gpus: HandGpus) -> None:
     assert found["gpu_power_limit_watts{gpu=0,kind=enforced}"] == 400
 
 
-def test_what_was_not_read_has_no_series_and_the_rest_has(gpus: HandGpus) -> None:  # case_gpu_22
+def test_what_was_not_read_has_no_series_and_the_rest_has_case_gpu_22(gpus: HandGpus) -> None:
     gpus.read("GPU-0", watts=None, more={GpuField.GPU_UTIL_PERCENT: 0}, why=Absence.BLANK)
 
     found = shown(collector(gpus).collect())
@@ -101,7 +101,7 @@ def test_what_was_not_read_has_no_series_and_the_rest_has(gpus: HandGpus) -> Non
     assert found["gpu_power_watts{gpu=1}"] == 60
 
 
-def test_who_a_gpu_is_stands_in_one_series(gpus: HandGpus) -> None:  # case_gpu_52
+def test_who_a_gpu_is_stands_in_one_series_case_gpu_52(gpus: HandGpus) -> None:
     gpus.library = LibraryState(True, driver="550.54.15", version="12.550", cuda="12.4")
 
     samples = list(collector(gpus).collect())
@@ -136,7 +136,7 @@ def test_a_gpu_that_is_down_says_why_and_shows_nothing_old(gpus: HandGpus, reaso
     assert found["gpu_power_watts{gpu=1}"] == 60
 
 
-def test_gpus_expected_and_present_are_counted(gpus: HandGpus) -> None:  # case_gpu_70, case_gpu_79
+def test_gpus_expected_and_present_are_counted_case_gpu_70_case_gpu_79(gpus: HandGpus) -> None:
     gpus.lose("GPU-0")
 
     found = shown(collector(gpus).collect())
@@ -145,7 +145,7 @@ def test_gpus_expected_and_present_are_counted(gpus: HandGpus) -> None:  # case_
     assert found["gpus_present{vendor=nvidia}"] == 1
 
 
-def test_a_gpu_of_the_bus_that_the_library_does_not_list_is_missed(tmp_path: Path) -> None:  # case_gpu_71
+def test_a_gpu_of_the_bus_that_the_library_does_not_list_is_missed_case_gpu_71(tmp_path: Path) -> None:
     for address, driver in (("41", "nvidia"), ("42", "nvidia"), ("43", "vfio-pci")):
         place = tmp_path / "sys/bus/pci/devices" / f"0000:{address}:00.0"
         place.mkdir(parents=True)
@@ -164,7 +164,7 @@ def test_a_gpu_of_the_bus_that_the_library_does_not_list_is_missed(tmp_path: Pat
     assert (found["gpus_expected{vendor=nvidia}"], found["gpus_present{vendor=nvidia}"]) == (2, 1)
 
 
-def test_xids_are_shown_though_the_gpu_is_gone(gpus: HandGpus) -> None:  # case_gpu_77, case_gpu_78, case_gpu_94
+def test_xids_are_shown_though_the_gpu_is_gone_case_gpu_77_case_gpu_78_case_gpu_94(gpus: HandGpus) -> None:
     xids = (XidCount(31, 2, START_UTC_NS), XidCount(79, 1, START_UTC_NS + 5), XidCount(9001, 1, 0, gpu_instance=3))
     gpus.states["GPU-0"] = replace(gpus.states["GPU-0"], xids=xids)
     gpus.lose("GPU-0")
@@ -262,7 +262,7 @@ def test_every_generation_keeps_the_budget(node: GpuNode, model: Model) -> None:
 
 
 @pytest.mark.service("cc")
-def test_an_instance_shows_only_what_is_its_own(node: GpuNode) -> None:  # case_gpu_8, case_gpu_38
+def test_an_instance_shows_only_what_is_its_own_case_gpu_8_case_gpu_38(node: GpuNode) -> None:
     device = split(gpu(H100, 0, watts=200), ["3g.40gb", "1g.10gb"])
     device.migs[0].facts |= {f"gpm.{metric}": value for metric, value in GPM_BUSY.items()}
     device.migs[0].facts["gpm.1"] = 150.0
@@ -290,14 +290,14 @@ def test_an_instance_shows_only_what_is_its_own(node: GpuNode) -> None:  # case_
 
 
 @pytest.mark.service("cc")
-def test_an_a100_does_not_say_how_active_its_parts_are(node: GpuNode) -> None:  # case_gpu_38
+def test_an_a100_does_not_say_how_active_its_parts_are_case_gpu_38(node: GpuNode) -> None:
     node.scenario = Scenario([split(gpu(A100, 0), ["3g.20gb", "1g.5gb"])])
 
     assert not [name for name in scrape(node) if "activity" in name]
 
 
 @pytest.mark.service("cc")
-def test_a_gpu_without_memory_of_its_own_shows_none(node: GpuNode) -> None:  # case_gpu_26
+def test_a_gpu_without_memory_of_its_own_shows_none_case_gpu_26(node: GpuNode) -> None:
     device = gpu(H100, 0)
     for name in ("MemoryInfo", "BAR1MemoryInfo"):
         device.facts.pop(name)
@@ -331,7 +331,7 @@ def test_one_bad_field_removes_nothing_else(node: GpuNode, fault: dict[str, int]
 
 
 @pytest.mark.service("cc")
-def test_what_the_driver_wants_done_is_shown(node: GpuNode) -> None:  # case_gpu_93
+def test_what_the_driver_wants_done_is_shown_case_gpu_93(node: GpuNode) -> None:
     device = gpu(H100, 0)
     device.facts["fi.230.0"] = 1
     node.scenario = Scenario([device])
@@ -340,7 +340,7 @@ def test_what_the_driver_wants_done_is_shown(node: GpuNode) -> None:  # case_gpu
 
 
 @pytest.mark.service("cc")
-def test_sent_is_not_received(node: GpuNode) -> None:  # case_gpu_25
+def test_sent_is_not_received_case_gpu_25(node: GpuNode) -> None:
     device = gpu(H100, 0)
     device.facts |= {"fi.197.0": 7, "fi.198.0": 9}
     node.scenario = Scenario([device])
@@ -373,7 +373,7 @@ def test_counters_go_on_over_a_driver_reload_of_the_real_library(node: GpuNode) 
 
 
 @pytest.mark.service("cc")
-def test_powers_are_told_apart(node: GpuNode) -> None:  # case_gpu_13
+def test_powers_are_told_apart_case_gpu_13(node: GpuNode) -> None:
     device = gpu(GH200, 0, watts=300)
     device.facts |= {"fi.185.0": 290_000, "fi.186.0": 310_000}
     node.scenario = Scenario([device])
@@ -409,7 +409,7 @@ def test_every_series_has_its_own_place() -> None:
     assert len(places) == len(set(places))
 
 
-def test_every_number_of_a_gpu_is_a_series() -> None:  # case_gpu_24
+def test_every_number_of_a_gpu_is_a_series_case_gpu_24() -> None:
     shown_fields = {one.field for one in (*GAUGES, *COUNTERS)}
 
     # the energy counter comes from the meter, the mask becomes one series per reason

@@ -45,7 +45,7 @@ def test_zones_of_one_name_are_told_apart(tmp_path: Path) -> None:
     }
 
 
-def test_a_missing_file_is_no_error(tmp_path: Path) -> None:  # case_energy_r29
+def test_a_missing_file_is_no_error_case_energy_r29(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0, files={"constraint_0_name": "long_term"})
     write_zone(tmp_path, "intel-rapl:1", "package-1", 0, files={"constraint_1_power_limit_uw": 90 * WATT})
 

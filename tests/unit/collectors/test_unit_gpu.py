@@ -93,7 +93,7 @@ def make(*claims: GpuClaim, slices: int = 1, instances: tuple[tuple[str, int], .
     return node
 
 
-def test_who_holds_a_gpu_and_runs_nothing_is_shown() -> None:  # case_gpu_61
+def test_who_holds_a_gpu_and_runs_nothing_is_shown_case_gpu_61() -> None:
     node = make(GpuClaim(A, "GPU-0", source=ClaimSource.PROLOG))
     node.step(gpu_util_percent=0, memory_used_bytes=0)
 
@@ -124,7 +124,7 @@ def test_use_is_counted_in_seconds_of_a_whole_gpu() -> None:
     assert found[f"memory_used_bytes{{{UNIT_A}}}"] == GIB
 
 
-def test_processes_that_say_more_than_all_are_all_of_it() -> None:  # case_gpu_28
+def test_processes_that_say_more_than_all_are_all_of_it_case_gpu_28() -> None:
     node = make(GpuClaim(A, "GPU-0", share=500, exclusive=False), GpuClaim(B, "GPU-0", share=500, exclusive=False))
     node.gpus.run("GPU-0", GpuProcess(1, sm_percent=80), GpuProcess(1, sm_percent=70), GpuProcess(2, sm_percent=10))
     node.step()
@@ -135,7 +135,7 @@ def test_processes_that_say_more_than_all_are_all_of_it() -> None:  # case_gpu_2
     assert found[f"share_ratio{{{UNIT_A}}}"] == 0.5
 
 
-def test_what_runs_on_one_gpu_says_nothing_of_another() -> None:  # case_gpu_40
+def test_what_runs_on_one_gpu_says_nothing_of_another_case_gpu_40() -> None:
     node = make(GpuClaim(A, "GPU-0"), GpuClaim(B, "GPU-1"))
     node.gpus.add("GPU-1")
     node.step()
@@ -175,7 +175,7 @@ def test_what_was_given_back_keeps_its_sums_and_its_peak() -> None:
     assert set(found) == {f"{name}{{{UNIT_A}}}" for name in kept}
 
 
-def test_series_of_a_gpu_do_not_change_with_its_holder() -> None:  # case_gpu_52
+def test_series_of_a_gpu_do_not_change_with_its_holder_case_gpu_52() -> None:
     node = make(GpuClaim(A, "GPU-0"))
     before = {(s.spec.name, s.labels) for s in node.runner().collect(["gpu"])}
     node.holders.held = [GpuClaim(B, "GPU-0")]

@@ -95,7 +95,7 @@ def test_words_for_not_known(value: str, found: float | None) -> None:
     ("value", "found"),
     [("2147483634", 2147483634), ("9223372036854775792", None), ("140737488355328", None), ("12.6", 13)],
 )
-def test_a_rate_may_look_like_a_small_sentinel(value: str, found: int | None) -> None:  # case_gpu_5
+def test_a_rate_may_look_like_a_small_sentinel_case_gpu_5(value: str, found: int | None) -> None:
     assert activity_value(GpuField.PROF_PCIE_RX_BYTES_PER_SECOND, value) == found
 
 

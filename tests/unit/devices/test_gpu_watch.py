@@ -141,7 +141,7 @@ def tells_events(node: GpuNode) -> bool:
     return events is not None and events.up
 
 
-def test_xids_of_before_the_start_are_counted(logged: GpuNode, log: KernelLog) -> None:  # case_gpu_77
+def test_xids_of_before_the_start_are_counted_case_gpu_77(logged: GpuNode, log: KernelLog) -> None:
     logged.poll()
 
     assert (xids(logged, 0), xids(logged, 1)) == ({79: 1}, {31: 1})

@@ -63,7 +63,7 @@ def test_units_are_those_of_the_house(node: MakeNode) -> None:
     assert (values.integer(GpuField.ENERGY_UJ) or 0) >= 1_000_000_000
 
 
-def test_memory_is_used_and_free_and_reserved(node: MakeNode) -> None:  # case_gpu_9, case_gpu_10
+def test_memory_is_used_and_free_and_reserved_case_gpu_9_case_gpu_10(node: MakeNode) -> None:
     values = node(gpu(A100, 0)).device().readings
 
     assert values is not None
@@ -88,7 +88,7 @@ def test_a_driver_without_the_newer_memory_call_has_no_reserved_memory(node: Mak
     assert readings.missing[GpuField.MEMORY_RESERVED_BYTES] is Absence.OLD_DRIVER
 
 
-def test_a_device_without_memory_of_its_own_has_none_shown(node: MakeNode) -> None:  # case_gpu_26
+def test_a_device_without_memory_of_its_own_has_none_shown_case_gpu_26(node: MakeNode) -> None:
     device = gpu(A100, 0)
     device.facts.pop("MemoryInfo")
     device.process(4711, 5 * GIB)
@@ -144,7 +144,7 @@ def test_what_means_not_known_is_absent(node: MakeNode, key: str, value: int | s
 
 
 @pytest.mark.parametrize("millijoules", [2147483632, 2147483634, 4294967295])
-def test_an_energy_that_looks_like_a_sentinel_is_energy(node: MakeNode, millijoules: int) -> None:  # case_gpu_5
+def test_an_energy_that_looks_like_a_sentinel_is_energy_case_gpu_5(node: MakeNode, millijoules: int) -> None:
     device = gpu(A100, 0)
     device.facts["TotalEnergyConsumption"] = millijoules
 
@@ -180,7 +180,7 @@ def test_a_bad_field_removes_no_other(node: MakeNode, code: int, why: str) -> No
     assert readings.integer(GpuField.TEMPERATURE_SHUTDOWN_MC) == 92_000
 
 
-def test_a_lost_gpu_is_shown_and_removes_no_other(node: MakeNode) -> None:  # case_gpu_70, case_gpu_73
+def test_a_lost_gpu_is_shown_and_removes_no_other_case_gpu_70_case_gpu_73(node: MakeNode) -> None:
     made = node(gpu(A100, 0), gpu(A100, 1, watts=150))
     made.poll()
     made.gpus[0].fail("*", LOST)
@@ -194,7 +194,7 @@ def test_a_lost_gpu_is_shown_and_removes_no_other(node: MakeNode) -> None:  # ca
     assert other.readings.integer(GpuField.POWER_UW) == 150 * WATT
 
 
-def test_a_gpu_that_cannot_be_opened_is_counted(node: MakeNode) -> None:  # case_gpu_71
+def test_a_gpu_that_cannot_be_opened_is_counted_case_gpu_71(node: MakeNode) -> None:
     broken = gpu(A100, 1).fail("GetHandleByIndex", LOST)
 
     devices = node(gpu(A100, 0), broken, gpu(A100, 2)).poll().devices
@@ -215,7 +215,7 @@ def test_a_gpu_whose_every_call_fails_is_down(node: MakeNode) -> None:
     assert [(state.up, state.reason) for state in made.poll().devices] == [(True, ""), (False, "error")]
 
 
-def test_a_hung_gpu_delays_no_other(node: MakeNode) -> None:  # case_gpu_71
+def test_a_hung_gpu_delays_no_other_case_gpu_71(node: MakeNode) -> None:
     made = node(gpu(A100, 0), gpu(A100, 1, watts=100))
     made.poll()
     made.gpus[0].hang("DeviceGetPowerUsage")
@@ -299,7 +299,7 @@ def test_a_sleeping_gpu_is_not_touched(node: MakeNode) -> None:
     assert not handles_held(made.library)
 
 
-def test_processes_have_their_memory_and_use(node: MakeNode) -> None:  # case_gpu_90: names are not asked for
+def test_processes_have_their_memory_and_use_case_gpu_90(node: MakeNode) -> None:  # names are not asked for
     device = gpu(A100, 0)
     device.process(100, 5 * GIB)
     device.process(200, None)
@@ -346,7 +346,7 @@ def test_a_driver_that_does_not_sample_processes_leaves_their_use_unknown(node: 
 
 
 @pytest.mark.parametrize("driver", ["535.43.02", "535.86.10", "535.98", "550.54.15"])
-def test_pid_and_memory_keep_their_places(node: MakeNode, driver: str) -> None:  # case_gpu_75
+def test_pid_and_memory_keep_their_places_case_gpu_75(node: MakeNode, driver: str) -> None:
     device = gpu(A100, 0)
     for pid in (1000, 1001, 1002):
         device.process(pid, pid * GIB)
@@ -381,7 +381,7 @@ def test_instances_are_named_by_the_driver(node: MakeNode) -> None:
     ]
 
 
-def test_a_divided_gpu_has_no_utilisation_of_its_own(node: MakeNode) -> None:  # case_gpu_30
+def test_a_divided_gpu_has_no_utilisation_of_its_own_case_gpu_30(node: MakeNode) -> None:
     device = split(gpu(A100, 0), ["3g.20gb"])
     device.facts["UtilizationRates"] = "0 0"  # what some drivers say
 
@@ -392,7 +392,7 @@ def test_a_divided_gpu_has_no_utilisation_of_its_own(node: MakeNode) -> None:  #
     assert GpuField.POWER_UW in readings.values
 
 
-def test_only_hopper_tells_how_active_an_instance_is(node: MakeNode) -> None:  # case_gpu_38, case_gpu_8
+def test_only_hopper_tells_how_active_an_instance_is_case_gpu_38_case_gpu_8(node: MakeNode) -> None:
     hopper, ampere = split(gpu(H100, 0), ["3g.40gb"]), split(gpu(A100, 1), ["3g.20gb"])
     hopper.migs[0].facts["gpm.1"] = 150.0
     hopper.migs[0].facts["gpm.5"] = "nan"
@@ -407,7 +407,7 @@ def test_only_hopper_tells_how_active_an_instance_is(node: MakeNode) -> None:  #
     assert GpuField.PROF_GRAPHICS_RATIO not in second.values
 
 
-def test_another_layout_leaves_nothing_of_the_last(node: MakeNode) -> None:  # case_gpu_37
+def test_another_layout_leaves_nothing_of_the_last_case_gpu_37(node: MakeNode) -> None:
     made = node(split(gpu(H100, 0), ["3g.40gb", "3g.40gb"]))
     made.poll()
     split(made.gpus[0], ["7g.80gb"], serial=2)
@@ -447,7 +447,7 @@ def test_instances_with_a_hole_between_them_are_all_found(node: MakeNode) -> Non
     assert len(node(device).device().instances) == 2
 
 
-def test_xids_are_counted_with_their_last_time(node: MakeNode) -> None:  # case_gpu_77, case_gpu_94
+def test_xids_are_counted_with_their_last_time_case_gpu_77_case_gpu_94(node: MakeNode) -> None:
     made = node(gpu(A100, 0), gpu(A100, 1))
     made.poll()
     for _ in range(2):
@@ -463,14 +463,14 @@ def test_xids_are_counted_with_their_last_time(node: MakeNode) -> None:  # case_
     assert ill.xids[0].last_utc_ns > 0
 
 
-def test_names_with_bytes_that_are_no_text_are_still_names(node: MakeNode) -> None:  # case_gpu_74
+def test_names_with_bytes_that_are_no_text_are_still_names_case_gpu_74(node: MakeNode) -> None:
     device = gpu(A100, 0)
     device.facts["Name"] = "NVIDIA \\xff\\xfe A100\\x00garbage"
 
     assert node(device).device().device.model == "NVIDIA �� A100"
 
 
-def test_transmit_is_not_receive(node: MakeNode) -> None:  # case_gpu_25
+def test_transmit_is_not_receive_case_gpu_25(node: MakeNode) -> None:
     device = gpu(A100, 0)
     device.facts |= {"PcieThroughput.0": 7, "PcieThroughput.1": 9}
 
@@ -488,7 +488,7 @@ def test_links_are_read_one_by_one(node: MakeNode) -> None:
     assert all(GpuField.NVLINK_TX_BYTES in link.values for link in links)
 
 
-def test_a_handle_that_became_anothers_is_looked_at_anew(node: MakeNode) -> None:  # case_gpu_37
+def test_a_handle_that_became_anothers_is_looked_at_anew_case_gpu_37(node: MakeNode) -> None:
     made = node(split(gpu(H100, 0), ["3g.40gb", "3g.40gb"]))
     made.poll()
     session = made.watch._session
@@ -518,7 +518,7 @@ def test_a_vgpu_license_is_in_force_or_not(node: MakeNode, license: str, status:
 @pytest.mark.parametrize(
     "function", ["DeviceGetPcieThroughput", "DeviceGetInforomImageVersion", "DeviceGetRemappedRows"]
 )
-def test_what_takes_long_is_not_in_each_reading(node: MakeNode, function: str) -> None:  # case_gpu_91
+def test_what_takes_long_is_not_in_each_reading_case_gpu_91(node: MakeNode, function: str) -> None:
     made = node(gpu(A100, 0))
     made.poll()
     made.gpus[0].hang(function)

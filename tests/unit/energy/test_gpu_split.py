@@ -51,7 +51,7 @@ def test_dynamic_weights_of_a_device(
     assert (list(use.weights), use.system) == (units, system)
 
 
-def test_idle_of_a_shared_device_goes_by_shares_held() -> None:  # case_energy_a8
+def test_idle_of_a_shared_device_goes_by_shares_held_case_energy_a8() -> None:
     holders = [shared(250), shared(500)]
 
     split = split_domain(0, 80 * WATT, device_use(holders), device_holding(holders, SECOND))
@@ -79,13 +79,13 @@ def test_idle_of_a_device_with_three_exclusive_claims_leaves_nothing_over() -> N
         pytest.param([MigInstance(1, 0, 1000), MigInstance(1, 0, 500)], [1500, 0], 0, id="two instances of one unit"),
     ],
 )
-def test_dynamic_weights_of_mig(instances: list[MigInstance], units: list[int], system: int) -> None:  # case_energy_a8
+def test_dynamic_weights_of_mig_case_energy_a8(instances: list[MigInstance], units: list[int], system: int) -> None:
     use = mig_use(instances, 2)
 
     assert (list(use.weights), use.system) == (units, system)
 
 
-def test_idle_of_mig_goes_by_slices_of_seven() -> None:  # case_energy_a8
+def test_idle_of_mig_goes_by_slices_of_seven_case_energy_a8() -> None:
     instances = [MigInstance(3, 0, 0), MigInstance(2, 1, 0)]
 
     split = split_domain(0, 70 * WATT, mig_use(instances, 2), mig_holding(instances, 2, 7, SECOND))
@@ -159,7 +159,7 @@ def test_weights_of_every_kind_of_sharing_are_parts_of_one_device(
     assert (list(use.weights), use.system) == (units, system)
 
 
-def test_a_shared_instance_is_a_device_of_its_own() -> None:  # case_energy_a8
+def test_a_shared_instance_is_a_device_of_its_own_case_energy_a8() -> None:
     instances = [
         SharedInstance(3, [shared(500), shared(250)], [0, 1], activity=1000),
         SharedInstance(2, [GpuHolder()], [1], activity=500),

@@ -8,7 +8,7 @@ TWO_SOCKETS = Topology({cpu: str(cpu // 4) for cpu in range(8)})
 SOCKET_0, SOCKET_1 = frozenset(range(4)), frozenset(range(4, 8))
 
 
-def test_topology_knows_labels_not_indices() -> None:  # case_energy_r9
+def test_topology_knows_labels_not_indices_case_energy_r9() -> None:
     topology = Topology({0: "15"})
 
     assert topology.sockets == ("15",)

@@ -79,7 +79,7 @@ def test_idle_energy_is_never_more_than_there_is(energy_w: int, idle_w: int, spa
     assert idle_energy(energy_w * WATT, idle_w * WATT, span_s * SECOND) == expected_w * WATT
 
 
-def test_a_busy_unit_never_gets_more_than_the_node_rose() -> None:  # case_energy_a1
+def test_a_busy_unit_never_gets_more_than_the_node_rose_case_energy_a1() -> None:
     """The package rose from 18.0 to 29.2 W, 18.0 of it idle; the only busy VM gets the 11.2 W, no more."""
     idle_uj = idle_energy(29_200_000, 18_000_000, SECOND)
     vm, bystander = 3 * SECOND, 0
@@ -93,7 +93,7 @@ def test_a_busy_unit_never_gets_more_than_the_node_rose() -> None:  # case_energ
     assert split.unallocated == 18_000_000
 
 
-def test_four_ranks_of_one_job_share_their_node_once() -> None:  # case_energy_a10
+def test_four_ranks_of_one_job_share_their_node_once_case_energy_a10() -> None:
     ranks = [SECOND, SECOND, SECOND, SECOND]
     held = Held([4_000 * SECOND], 4_000 * SECOND, [SECOND])
 
@@ -104,7 +104,7 @@ def test_four_ranks_of_one_job_share_their_node_once() -> None:  # case_energy_a
     assert sum(apart.dynamic) + sum(apart.idle) == 80 * WATT
 
 
-def test_an_idle_socket_has_no_dynamic_energy_because_the_other_is_busy() -> None:  # case_energy_a4
+def test_an_idle_socket_has_no_dynamic_energy_because_the_other_is_busy_case_energy_a4() -> None:
     held = Held([0], 32_000 * SECOND, [SECOND])
     socket_0 = split_domain(0, idle_energy(40 * WATT, 40 * WATT, SECOND), Use([0], 0), held)
     socket_1 = split_domain(110 * WATT, 40 * WATT, Use([16 * SECOND], 0), held)
@@ -113,14 +113,14 @@ def test_an_idle_socket_has_no_dynamic_energy_because_the_other_is_busy() -> Non
     assert socket_1.dynamic == [110 * WATT]
 
 
-def test_a_watt_over_300_idle_processes_stays_one_watt() -> None:  # case_energy_a5
+def test_a_watt_over_300_idle_processes_stays_one_watt_case_energy_a5() -> None:
     split = split_domain(0, WATT, Use([0] * 300, 0), Held([0] * 300, 1, [SECOND] * 300), IdlePolicy.EQUAL)
 
     assert sum(split.idle) == WATT
     assert set(split.idle) == {3333, 3334}
 
 
-def test_a_unit_without_memory_keeps_its_other_terms() -> None:  # case_energy_a18
+def test_a_unit_without_memory_keeps_its_other_terms_case_energy_a18() -> None:
     use = Use([SECOND, SECOND], 0)
     cpu = split_domain(20 * WATT, 0, use, Held([1, 1], 2, [SECOND] * 2))
     dram = split_domain(4 * WATT, 6 * WATT, use, Held([0, 1 << 30], 2 << 30, [SECOND] * 2))
@@ -180,7 +180,7 @@ def test_policy_equal_counts_the_time_lived() -> None:
 
 
 @given(domains(), st.sampled_from(POLICIES))
-def test_shares_sum_to_the_domain_and_none_is_negative(domain: Domain, policy: IdlePolicy) -> None:  # case_energy_a2
+def test_shares_sum_to_the_domain_and_none_is_negative_case_energy_a2(domain: Domain, policy: IdlePolicy) -> None:
     split = domain.split(policy)
 
     assert total(split) == domain.dynamic_uj + domain.idle_uj

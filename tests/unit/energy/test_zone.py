@@ -28,7 +28,7 @@ def watts(time_s: float, power_w: float) -> ZoneReading:
     return ZoneReading(round(time_s * SECOND), power_uw=round(power_w * WATT))
 
 
-def test_first_reading_is_a_baseline_never_energy() -> None:  # case_energy_r25
+def test_first_reading_is_a_baseline_never_energy_case_energy_r25() -> None:
     zone = track()
 
     first = zone.advance(counted(5, 123_456_789_000))
@@ -37,7 +37,7 @@ def test_first_reading_is_a_baseline_never_energy() -> None:  # case_energy_r25
     assert zone.advance(counted(6, 123_506_789_000)) == Advance(fresh=True, energy_uj=50_000_000, span_ns=SECOND)
 
 
-def test_no_time_no_power_but_the_counter_is_kept() -> None:  # case_energy_r25, r28
+def test_no_time_no_power_but_the_counter_is_kept_case_energy_r25() -> None:  # r28
     zone = track()
     zone.advance(counted(5, 0))
 
@@ -49,14 +49,14 @@ def test_no_time_no_power_but_the_counter_is_kept() -> None:  # case_energy_r25,
     assert later.energy_uj == 100_000_000
 
 
-def test_a_short_step_is_not_extrapolated() -> None:  # case_energy_r28
+def test_a_short_step_is_not_extrapolated_case_energy_r28() -> None:
     zone = track()
     zone.advance(counted(5, 0))
 
     assert zone.advance(counted(5.01, 700_000)).energy_uj == 700_000
 
 
-def test_node_total_never_falls_around_a_wrap() -> None:  # case_energy_r26
+def test_node_total_never_falls_around_a_wrap_case_energy_r26() -> None:
     zone = track()
     total = 0
     for time_s, counter_uj in enumerate([262_143_000_000, 262_143_200_000, 100_000, 400_000]):
@@ -101,7 +101,7 @@ def test_nonsense_adds_nothing_and_what_follows_counts_again(
 
 
 @pytest.mark.parametrize("counter_uj", [0, 5_000_000, 180_000_000_000])
-def test_suspend_is_a_gap_whatever_the_counter_says(counter_uj: int) -> None:  # case_energy_r24
+def test_suspend_is_a_gap_whatever_the_counter_says_case_energy_r24(counter_uj: int) -> None:
     zone = track()
     zone.advance(counted(0, 5_000_000))
 
@@ -154,7 +154,7 @@ def test_power_between_two_samples_is_their_mean() -> None:
     assert zone.advance(watts(2, 200)) == Advance(fresh=True, energy_uj=300_000_000, span_ns=2 * SECOND)
 
 
-def test_watts_every_five_seconds_are_watts_times_seconds() -> None:  # case_energy_a12
+def test_watts_every_five_seconds_are_watts_times_seconds_case_energy_a12() -> None:
     zone = track(hold_s=15)
 
     total = sum(zone.advance(watts(time_s, 40)).energy_uj or 0 for time_s in range(0, 61, 5))
@@ -200,7 +200,7 @@ def test_a_source_that_changes_its_kind_starts_anew() -> None:
     assert zone.advance(counted(1, 10**9)) == Advance(fresh=False)
 
 
-def test_a_restart_in_the_same_boot_books_the_missing_interval() -> None:  # case_energy_a14
+def test_a_restart_in_the_same_boot_books_the_missing_interval_case_energy_a14() -> None:
     before = track()
     before.advance(counted(0, 1_000_000))
     state = before.saved()

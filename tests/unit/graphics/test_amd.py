@@ -56,25 +56,25 @@ def mi250x(root: Path) -> Bench:
 @pytest.mark.parametrize(
     ("raw", "microjoules"), [(65628, 1_001_403), (65536, 1_000_000), (2**63, 2**63 * 15625 // 1024)]
 )
-def test_the_unit_of_energy_is_a_binary_fraction(raw: int, microjoules: int) -> None:  # case_gpu_14
+def test_the_unit_of_energy_is_a_binary_fraction_case_gpu_14(raw: int, microjoules: int) -> None:
     assert accumulated_uj(raw) == microjoules
 
 
-def test_an_accumulator_is_energy_in_microjoules(tmp_path: Path) -> None:  # case_gpu_14
+def test_an_accumulator_is_energy_in_microjoules_case_gpu_14(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.tree.amd("0000:03:00.0", 0, MI210, gpu_metrics=table(3, energy=65628))
 
     assert energy(bench.open().device()) == 1_001_403
 
 
-def test_a_newer_board_tells_power_of_now(tmp_path: Path) -> None:  # case_gpu_17
+def test_a_newer_board_tells_power_of_now_case_gpu_17(tmp_path: Path) -> None:
     state = mi300x(tmp_path).open().device()
 
     assert powers(state) == [716 * WATT, None, 716 * WATT]
     assert energy(state) == 1000 * WATT
 
 
-def test_an_older_board_tells_a_mean(tmp_path: Path) -> None:  # case_gpu_17
+def test_an_older_board_tells_a_mean_case_gpu_17(tmp_path: Path) -> None:
     state = mi250x(tmp_path).open().device()
 
     assert powers(state) == [478 * WATT, 478 * WATT, None]
@@ -101,7 +101,7 @@ def test_what_is_all_ones_or_nothing_is_not_known(tmp_path: Path) -> None:
     assert GpuField.GPU_UTIL_PERCENT not in state.readings.values
 
 
-def test_the_second_die_is_measured_by_the_first(tmp_path: Path) -> None:  # case_gpu_18
+def test_the_second_die_is_measured_by_the_first_case_gpu_18(tmp_path: Path) -> None:
     found = mi250x(tmp_path).open().read().devices
     first, second, third, fourth = found
 
@@ -112,7 +112,7 @@ def test_the_second_die_is_measured_by_the_first(tmp_path: Path) -> None:  # cas
     assert all(state.up for state in found)
 
 
-def test_dies_without_serial_numbers_are_neighbours(tmp_path: Path) -> None:  # case_gpu_18
+def test_dies_without_serial_numbers_are_neighbours_case_gpu_18(tmp_path: Path) -> None:
     bench = mi250x(tmp_path)
     for path in [path for path in bench.tree.files if path.endswith("serial_number")]:
         del bench.tree.files[path]
@@ -128,7 +128,7 @@ def test_a_die_alone_in_a_container_is_measured_by_nobody(tmp_path: Path) -> Non
     assert bench.open().device().device.carrier == ""
 
 
-def test_a_table_that_was_handed_out_before_is_no_reading(tmp_path: Path) -> None:  # case_gpu_16
+def test_a_table_that_was_handed_out_before_is_no_reading_case_gpu_16(tmp_path: Path) -> None:
     bench = mi300x(tmp_path).open()
     assert energy(bench.device()) == 1000 * WATT
 
@@ -141,7 +141,7 @@ def test_a_table_that_was_handed_out_before_is_no_reading(tmp_path: Path) -> Non
     assert energy(bench.device()) == 1717 * WATT
 
 
-def test_a_table_that_stays_old_has_no_energy_and_power_is_used(tmp_path: Path) -> None:  # case_gpu_16
+def test_a_table_that_stays_old_has_no_energy_and_power_is_used_case_gpu_16(tmp_path: Path) -> None:
     bench = mi300x(tmp_path).open()
     bench.device()
 

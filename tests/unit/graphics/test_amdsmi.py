@@ -50,7 +50,7 @@ def value(state: DeviceState, name: GpuField) -> int | Absence | None:
     return state.readings.missing.get(name) if found is None else found
 
 
-def test_an_mi300x(node: MakeNode) -> None:  # case_gpu_17
+def test_an_mi300x_case_gpu_17(node: MakeNode) -> None:
     made = node(mi300x())
     state = made.device()
     library = made.watch.snapshot().library
@@ -70,7 +70,7 @@ def test_an_mi300x(node: MakeNode) -> None:  # case_gpu_17
     assert state.processes == (GpuProcess(900, memory_bytes=8 * GIB),)
 
 
-def test_the_librarys_unit_of_energy_is_not_used(node: MakeNode) -> None:  # case_gpu_14
+def test_the_librarys_unit_of_energy_is_not_used_case_gpu_14(node: MakeNode) -> None:
     gpu = mi300x()
     gpu["amdsmi_get_energy_count"] = {"energy_accumulator": 65628, "counter_resolution": 15.3, "timestamp": 1}
 
@@ -100,7 +100,7 @@ def test_the_first_power_that_is_a_number(node: MakeNode, power: object, watts: 
     assert found == (Absence.UNSUPPORTED if watts is None else watts * WATT)
 
 
-def test_the_second_die_is_measured_by_the_first(node: MakeNode) -> None:  # case_gpu_18
+def test_the_second_die_is_measured_by_the_first_case_gpu_18(node: MakeNode) -> None:
     dies = [mi250x(bus, primary=place % 2 == 0, serial=f"0x{place + 1}") for place, bus in enumerate(("c1", "c6"))]
     first, second = node(*dies).poll().devices
 
@@ -120,7 +120,7 @@ def with_files(clock_ns: int = 1) -> Tree:
     return tree
 
 
-def test_what_the_library_only_remembers_is_read_from_the_files(node: MakeNode) -> None:  # case_gpu_16
+def test_what_the_library_only_remembers_is_read_from_the_files_case_gpu_16(node: MakeNode) -> None:
     gpu = mi300x()
     gpu["amdsmi_get_energy_count"] = {"energy_accumulator": accumulator(1000), "timestamp": 77}
     made = node(gpu, tree=with_files())
@@ -134,7 +134,7 @@ def test_what_the_library_only_remembers_is_read_from_the_files(node: MakeNode) 
     assert state.device.uuid == "f00dcafe12345678"
 
 
-def test_what_the_library_only_remembers_is_not_counted_as_new(node: MakeNode) -> None:  # case_gpu_16
+def test_what_the_library_only_remembers_is_not_counted_as_new_case_gpu_16(node: MakeNode) -> None:
     gpu = mi300x()
     gpu["amdsmi_get_energy_count"] = {"energy_accumulator": accumulator(1000), "timestamp": 77}
     made = node(gpu)

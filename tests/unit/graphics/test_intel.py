@@ -62,7 +62,7 @@ def test_power_is_what_the_counter_gained_over_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("energy", [4_294_967_295, 4_294_967_296, 2**33 + 5, 2**63])
-def test_the_counter_has_64_bits(tmp_path: Path, energy: int) -> None:  # case_gpu_21
+def test_the_counter_has_64_bits_case_gpu_21(tmp_path: Path, energy: int) -> None:
     bench = flex(tmp_path, energy).open()
     bench.device()
     bench.tree.put(f"{PLACE}/hwmon/hwmon4", energy1_input=energy + 200 * WATT)
@@ -70,7 +70,7 @@ def test_the_counter_has_64_bits(tmp_path: Path, energy: int) -> None:  # case_g
     assert counted(bench.device(seconds=2)) == (energy + 200 * WATT, 100 * WATT)
 
 
-def test_a_counter_that_falls_is_no_power(tmp_path: Path) -> None:  # case_gpu_20
+def test_a_counter_that_falls_is_no_power_case_gpu_20(tmp_path: Path) -> None:
     bench = flex(tmp_path).open()
     bench.device()
     bench.tree.put(f"{PLACE}/hwmon/hwmon4", energy1_input=4_999_999_000)
@@ -80,7 +80,7 @@ def test_a_counter_that_falls_is_no_power(tmp_path: Path) -> None:  # case_gpu_2
     assert counted(bench.device()) == (5_099_999_000, 100 * WATT)
 
 
-def test_a_counter_that_leaps_is_no_power(tmp_path: Path) -> None:  # case_gpu_20
+def test_a_counter_that_leaps_is_no_power_case_gpu_20(tmp_path: Path) -> None:
     bench = flex(tmp_path).open()
     bench.device()
     bench.tree.put(f"{PLACE}/hwmon/hwmon4", energy1_input=5_226_000_000)  # 226 W; 1.5 x 150 W is the most
@@ -132,7 +132,7 @@ def test_tiles_without_a_card_are_not_taken_for_it(tmp_path: Path) -> None:
     assert counted(bench.open().device()) == (Absence.UNSUPPORTED, Absence.UNSUPPORTED)
 
 
-def test_graphics_inside_a_processor_are_there_without_power(tmp_path: Path) -> None:  # case_gpu_87
+def test_graphics_inside_a_processor_are_there_without_power_case_gpu_87(tmp_path: Path) -> None:
     state = i915(tmp_path, IRIS).open().device()
 
     assert state.up

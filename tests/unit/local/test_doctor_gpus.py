@@ -76,13 +76,13 @@ def test_a_gpu_that_is_down_is_to_be_looked_at(gpus: HandGpus, tmp_path: Path, r
     assert said in found["gpu_nvidia_1"].why
 
 
-def test_what_the_driver_wants_done_is_said(gpus: HandGpus, tmp_path: Path) -> None:  # case_gpu_93
+def test_what_the_driver_wants_done_is_said_case_gpu_93(gpus: HandGpus, tmp_path: Path) -> None:
     gpus.read("GPU-1", more={GpuField.RECOVERY_ACTION: 1})
 
     assert checks(tmp_path, gpus.snapshot())["gpu_nvidia_1"].found == "A100 wants a reset of the GPU"
 
 
-def test_a_gpu_of_the_bus_that_is_not_listed_is_missed(gpus: HandGpus, tmp_path: Path) -> None:  # case_gpu_71
+def test_a_gpu_of_the_bus_that_is_not_listed_is_missed_case_gpu_71(gpus: HandGpus, tmp_path: Path) -> None:
     assert checks(tmp_path, gpus.snapshot(), expected=3)["gpu_nvidia_count"].state is CheckState.WARNING
 
 

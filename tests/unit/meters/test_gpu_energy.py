@@ -51,7 +51,7 @@ def test_a_counter_is_taken_as_it_is() -> None:
     assert step.method is Method.COUNTER
 
 
-def test_the_same_reading_twice_adds_nothing() -> None:  # case_gpu_12
+def test_the_same_reading_twice_adds_nothing_case_gpu_12() -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=None, watts=100)
     for _ in range(4):  # the watch did not answer in between
@@ -61,7 +61,7 @@ def test_the_same_reading_twice_adds_nothing() -> None:  # case_gpu_12
 
 
 @pytest.mark.parametrize("watts", [20, 300], ids=["idle", "busy"])
-def test_a_counter_that_stands_still_is_replaced_by_power(watts: int) -> None:  # case_energy_m8
+def test_a_counter_that_stands_still_is_replaced_by_power_case_energy_m8(watts: int) -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=5000, watts=watts)
     bench.step()
@@ -74,7 +74,7 @@ def test_a_counter_that_stands_still_is_replaced_by_power(watts: int) -> None:  
     assert bench.bank.gaps["nvml"].by_cause == {}
 
 
-def test_a_counter_that_stops_later_loses_nothing() -> None:  # case_energy_m8
+def test_a_counter_that_stops_later_loses_nothing_case_energy_m8() -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=0, watts=300)
     bench.step()
@@ -108,7 +108,7 @@ def test_a_gpu_that_draws_nothing_may_stand_still() -> None:
 
 
 @pytest.mark.parametrize("why", [Absence.UNSUPPORTED, Absence.OLD_DRIVER])
-def test_without_a_counter_power_is_integrated(why: Absence) -> None:  # case_energy_m9
+def test_without_a_counter_power_is_integrated_case_energy_m9(why: Absence) -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=None, watts=100)
     bench.step()
@@ -132,7 +132,7 @@ def test_the_first_power_that_is_a_number_is_taken(name: GpuField) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 40, 999])
-def test_a_counter_that_fell_begins_anew(after: int) -> None:  # case_energy_m10
+def test_a_counter_that_fell_begins_anew_case_energy_m10(after: int) -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=1000)
     bench.step()
@@ -146,7 +146,7 @@ def test_a_counter_that_fell_begins_anew(after: int) -> None:  # case_energy_m10
     assert bench.bank.gaps["nvml"].duration_ns == SECOND
 
 
-def test_more_than_the_board_can_draw_is_no_energy() -> None:  # case_gpu_20
+def test_more_than_the_board_can_draw_is_no_energy_case_gpu_20() -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=1000)
     bench.step()
@@ -262,7 +262,7 @@ def test_any_history_adds_at_most_what_the_board_can_draw(history: list[tuple[in
 
 
 @pytest.mark.service("cc")
-def test_an_old_gpu_beside_a_new_one_through_the_real_library(tmp_path: Path) -> None:  # case_energy_m9
+def test_an_old_gpu_beside_a_new_one_through_the_real_library_case_energy_m9(tmp_path: Path) -> None:
     node = GpuNode(tmp_path, Scenario([gpu(P100, 0, watts=100), gpu(A100, 1, watts=200)]))
     bank = MeterBank([GpuMeter("nvml", node.watch)], {}, SECOND)
     times_ns = []
@@ -280,7 +280,7 @@ def test_an_old_gpu_beside_a_new_one_through_the_real_library(tmp_path: Path) ->
 
 
 @pytest.mark.service("cc")
-def test_a_driver_reload_through_the_real_library(tmp_path: Path) -> None:  # case_energy_m10
+def test_a_driver_reload_through_the_real_library_case_energy_m10(tmp_path: Path) -> None:
     node = GpuNode(tmp_path, Scenario([gpu(A100, 0, watts=200)]))
     node.poll()
     bank = MeterBank([GpuMeter("nvml", node.watch)], {}, SECOND)

@@ -69,7 +69,7 @@ def test_an_acpi_power_meter_measures_the_platform(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("power_uw", [SENTINEL, SENTINEL + 1_000, 0, -1])
-def test_an_acpi_meter_that_does_not_know_is_absent(tmp_path: Path, power_uw: int) -> None:  # case_energy_m6
+def test_an_acpi_meter_that_does_not_know_is_absent_case_energy_m6(tmp_path: Path, power_uw: int) -> None:
     path = write_chip(tmp_path, 0, "power_meter", {"power1_average": power_uw})
 
     with pytest.raises(Unavailable) as caught:

@@ -71,7 +71,7 @@ def test_genuine_dies_of_a_socket_are_summed(tmp_path: Path, kernel: FakeKernel)
     assert energies(bank, kernel, {(PKG, 0): 0, (PKG, 1): 0}, {(PKG, 0): 70, (PKG, 1): 30}) == {"cpu[0]": 100}
 
 
-def test_dies_that_mirror_one_counter_count_once(tmp_path: Path, kernel: FakeKernel) -> None:  # case_energy_r6
+def test_dies_that_mirror_one_counter_count_once_case_energy_r6(tmp_path: Path, kernel: FakeKernel) -> None:
     write_unit(tmp_path, "0,1", "energy-pkg")
     bank = MeterBank([perf.build(context(tmp_path, vendor="AuthenticAMD"), kernel.open)], {}, SECOND)
 

@@ -61,7 +61,7 @@ def energies(meter: Meter, root: Path, deltas: dict[str, int]) -> dict[str, int]
     return found
 
 
-def test_the_laptop_with_everything_intel_shows(tmp_path: Path) -> None:  # case_energy_r30
+def test_the_laptop_with_everything_intel_shows_case_energy_r30(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 1000)
     write_zone(tmp_path, "intel-rapl:0:0", "core", 600)
     write_zone(tmp_path, "intel-rapl:0:1", "uncore", 100)
@@ -81,7 +81,7 @@ def test_the_laptop_with_everything_intel_shows(tmp_path: Path) -> None:  # case
     assert {Component.CPU, Component.DRAM} <= platform.covers
 
 
-def test_psys_and_children_are_never_added_up(tmp_path: Path) -> None:  # case_energy_r4
+def test_psys_and_children_are_never_added_up_case_energy_r4(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 1000)
     write_zone(tmp_path, "intel-rapl:0:0", "core", 1000)
     write_zone(tmp_path, "intel-rapl:0:1", "uncore", 1000)
@@ -92,7 +92,7 @@ def test_psys_and_children_are_never_added_up(tmp_path: Path) -> None:  # case_e
     assert energies(psys.build(context(tmp_path)), tmp_path, {"intel-rapl:1": 9_610_000}) == {"platform": 9_610_000}
 
 
-def test_psys_at_the_place_of_a_second_socket_is_not_one(tmp_path: Path) -> None:  # case_energy_r5
+def test_psys_at_the_place_of_a_second_socket_is_not_one_case_energy_r5(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:1", "psys", 0)
 
@@ -112,7 +112,7 @@ def test_dies_that_mirror_one_counter_count_once(tmp_path: Path, vendor: str | N
     assert found == {"cpu[0]": 68_000_000}
 
 
-def test_mirrors_of_two_sockets_count_once_each(tmp_path: Path) -> None:  # case_energy_r6
+def test_mirrors_of_two_sockets_count_once_each_case_energy_r6(tmp_path: Path) -> None:
     for socket in range(2):
         for die in range(2):
             write_zone(tmp_path, f"intel-rapl:{2 * socket + die}", f"package-{socket}-die-{die}", 10**9 * socket)
@@ -151,7 +151,7 @@ def test_dies_of_an_unknown_maker_that_differ_are_summed(tmp_path: Path) -> None
     assert energies(meter, tmp_path, {"intel-rapl:0": 50_000_000, "intel-rapl:1": 40_000_000}) == {"cpu[0]": 90_000_000}
 
 
-def test_the_socket_is_in_the_name_not_in_the_directory(tmp_path: Path) -> None:  # case_energy_r8
+def test_the_socket_is_in_the_name_not_in_the_directory_case_energy_r8(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-1", 0)
     write_zone(tmp_path, "intel-rapl:0:0", "dram", 0)
     write_zone(tmp_path, "intel-rapl:1", "package-0", 0)
@@ -166,13 +166,13 @@ def test_the_socket_is_in_the_name_not_in_the_directory(tmp_path: Path) -> None:
     }
 
 
-def test_a_lone_package_15_is_socket_15(tmp_path: Path) -> None:  # case_energy_r9
+def test_a_lone_package_15_is_socket_15_case_energy_r9(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-15", 0)
 
     assert powercap.build(context(tmp_path, sockets=("15",))).domains == (cpu("15"),)
 
 
-def test_sockets_with_different_children_keep_their_names(tmp_path: Path) -> None:  # case_energy_r10
+def test_sockets_with_different_children_keep_their_names_case_energy_r10(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:0:0", "core", 0)
     write_zone(tmp_path, "intel-rapl:0:1", "dram", 0)
@@ -188,7 +188,7 @@ def test_sockets_with_different_children_keep_their_names(tmp_path: Path) -> Non
     }
 
 
-def test_without_dram_there_is_no_dram_domain(tmp_path: Path) -> None:  # case_energy_r12, case_energy_a6
+def test_without_dram_there_is_no_dram_domain_case_energy_r12_case_energy_a6(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     meter = powercap.build(context(tmp_path, vendor="AuthenticAMD"))
 
@@ -196,7 +196,7 @@ def test_without_dram_there_is_no_dram_domain(tmp_path: Path) -> None:  # case_e
     assert [reading.domain for reading in meter.read(0)] == [cpu("0")]
 
 
-def test_counters_closed_to_us_are_unavailable_for_want_of_permission(tmp_path: Path) -> None:  # case_energy_r16
+def test_counters_closed_to_us_are_unavailable_for_want_of_permission_case_energy_r16(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     fs = FaultyFS(tmp_path)
     fs.closed["energy_uj"] = EACCES
@@ -207,7 +207,7 @@ def test_counters_closed_to_us_are_unavailable_for_want_of_permission(tmp_path: 
     assert caught.value.reason == "permission"
 
 
-def test_permission_lost_while_running_is_a_failure_of_that_read(tmp_path: Path) -> None:  # case_energy_r16
+def test_permission_lost_while_running_is_a_failure_of_that_read_case_energy_r16(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     fs = FaultyFS(tmp_path)
     meter = powercap.build(context(fs))
@@ -222,7 +222,7 @@ def test_permission_lost_while_running_is_a_failure_of_that_read(tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", [EINVAL, ENODATA, EIO])
-def test_a_mute_zone_is_left_out_alone(tmp_path: Path, number: int) -> None:  # case_energy_r17
+def test_a_mute_zone_is_left_out_alone_case_energy_r17(tmp_path: Path, number: int) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:0:0", "dram", 0)
     fs = FaultyFS(tmp_path)
@@ -232,7 +232,7 @@ def test_a_mute_zone_is_left_out_alone(tmp_path: Path, number: int) -> None:  # 
 
 
 @pytest.mark.parametrize("number", [EINVAL, ENODATA, EIO])
-def test_zones_that_are_all_mute_are_unsupported(tmp_path: Path, number: int) -> None:  # case_energy_r17
+def test_zones_that_are_all_mute_are_unsupported_case_energy_r17(tmp_path: Path, number: int) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     fs = FaultyFS(tmp_path)
     fs.mute["energy_uj"] = number
@@ -267,7 +267,7 @@ def test_what_can_be_mended_is_the_reason_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directories", [[], ["class/powercap"], ["class/powercap/intel-rapl"]])
-def test_a_machine_without_zones_is_absent(tmp_path: Path, directories: list[str]) -> None:  # case_energy_r18
+def test_a_machine_without_zones_is_absent_case_energy_r18(tmp_path: Path, directories: list[str]) -> None:
     for directory in directories:
         (tmp_path / directory).mkdir(parents=True)
 
@@ -288,7 +288,7 @@ def test_zones_of_one_name_may_be_mirrors_too(tmp_path: Path, vendor: str, expec
     assert found == {"cpu[0]": expected}
 
 
-def test_two_top_level_dram_zones_of_one_name_are_two(tmp_path: Path) -> None:  # case_energy_r20
+def test_two_top_level_dram_zones_of_one_name_are_two_case_energy_r20(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:1", "package-1", 0)
     write_zone(tmp_path, "intel-rapl:2", "dram", 0)
@@ -322,7 +322,7 @@ def test_top_level_dram_zones_without_packages_are_ranked(tmp_path: Path) -> Non
     assert zones(meter.read(0)) == {"intel-rapl:9": "dram[0]", "intel-rapl:a": "dram[1]", "intel-rapl:b": "dram[7]"}
 
 
-def test_dram_is_not_inside_package(tmp_path: Path) -> None:  # case_energy_r21
+def test_dram_is_not_inside_package_case_energy_r21(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:0:0", "dram", 0)
 
@@ -334,7 +334,7 @@ def test_dram_is_not_inside_package(tmp_path: Path) -> None:  # case_energy_r21
 
 
 @pytest.mark.parametrize("model", ["Intel(R) Xeon(R) CPU E5-2690 v3 @ 2.60GHz", "Intel(R) Xeon(R) Platinum 8480+"])
-def test_the_kernels_microjoules_are_trusted_on_every_model(tmp_path: Path, model: str) -> None:  # case_energy_r22
+def test_the_kernels_microjoules_are_trusted_on_every_model_case_energy_r22(tmp_path: Path, model: str) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     write_zone(tmp_path, "intel-rapl:0:0", "dram", 0, range_uj=RANGE_AMD)
 

@@ -24,7 +24,7 @@ def test_every_module_with_a_plugin_is_found() -> None:
     assert found == sorted(set(found))
 
 
-def test_a_machine_without_any_meter_runs_on_the_model(tmp_path: Path) -> None:  # case_energy_r18
+def test_a_machine_without_any_meter_runs_on_the_model_case_energy_r18(tmp_path: Path) -> None:
     built = build_meters(context(tmp_path))
 
     assert [meter.source for meter in built.meters] == ["model"]
@@ -41,7 +41,7 @@ def test_beside_measured_cpus_unmeasured_memory_is_missing_not_guessed(tmp_path:
     assert speakers(tmp_path) == {"cpu": "powercap"}
 
 
-def test_closed_counters_leave_the_model_and_a_reason(tmp_path: Path) -> None:  # case_energy_r16
+def test_closed_counters_leave_the_model_and_a_reason_case_energy_r16(tmp_path: Path) -> None:
     write_zone(tmp_path, "intel-rapl:0", "package-0", 0)
     fs = FaultyFS(tmp_path)
     fs.closed["energy_uj"] = EACCES

@@ -83,7 +83,7 @@ def test_busy_lines_are_shares_of_what_was_held_and_named_in_the_pages_order() -
     assert gap is None
 
 
-def test_the_longest_idle_comes_first_and_seconds_are_no_news() -> None:  # case_gpu_61
+def test_the_longest_idle_comes_first_and_seconds_are_no_news_case_gpu_61() -> None:
     idle = replace(
         GPU, device="GPU-1", index=1, held_idle_ns=3 * HOUR_NS, held_idle_uj=3_240_000 * 10**6, idle_since=NOW
     )

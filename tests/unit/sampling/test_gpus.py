@@ -101,7 +101,7 @@ def shared(unit: UnitKey, share: int, **more: object) -> GpuClaim:
     return claim(unit, share=share, exclusive=False, **more)
 
 
-def test_the_holder_has_it_all_also_what_it_draws_idle() -> None:  # case_gpu_61
+def test_the_holder_has_it_all_also_what_it_draws_idle_case_gpu_61() -> None:
     node = make(claim(A))
 
     node.step(300)
@@ -136,7 +136,7 @@ def test_two_exclusive_claims_are_the_live_ones() -> None:
     assert (node.energy(A), node.energy(B)) == ((0, 0), (200, 100))
 
 
-def test_a_shared_gpu_goes_by_what_each_used_and_holds() -> None:  # case_gpu_44, case_energy_a8
+def test_a_shared_gpu_goes_by_what_each_used_and_holds_case_gpu_44_case_energy_a8() -> None:
     node = make(shared(A, 250), shared(B, 500))
     node.gpus.run("GPU-0", GpuProcess(1, sm_percent=60), GpuProcess(2, sm_percent=20))
 
@@ -155,7 +155,7 @@ def test_a_stranger_on_a_shared_gpu_is_the_systems() -> None:
     assert (node.energy(A), node.others()) == ((150, 50), (50, 50))
 
 
-def test_replicas_of_one_unit_are_one_hold() -> None:  # case_gpu_41
+def test_replicas_of_one_unit_are_one_hold_case_gpu_41() -> None:
     node = make(shared(A, 250), shared(A, 250))
 
     node.step(100)
@@ -164,7 +164,7 @@ def test_replicas_of_one_unit_are_one_hold() -> None:  # case_gpu_41
     assert [one.share_ratio for one in node.unit_gpus(A)] == [0.5]
 
 
-def test_a_divided_gpu_goes_by_slices_and_activity() -> None:  # case_gpu_29, case_energy_a8
+def test_a_divided_gpu_goes_by_slices_and_activity_case_gpu_29_case_energy_a8() -> None:
     node = make(
         claim(A, instance="MIG-3"), claim(B, instance="MIG-1"), slices=7, instances=[("MIG-3", 3), ("MIG-1", 1)]
     )
@@ -241,7 +241,7 @@ def test_the_ledger_says_what_was_held_and_used() -> None:
     assert other.figures.gpu_busy_ns is None
 
 
-def test_a_gpu_that_is_held_and_idle_says_since_when() -> None:  # case_gpu_61
+def test_a_gpu_that_is_held_and_idle_says_since_when_case_gpu_61() -> None:
     node = make(claim(A, source=ClaimSource.PROLOG))
     began_ns = node.world.clock.monotonic
     for _ in range(3):
@@ -264,7 +264,7 @@ def ledger_gpus(node: GpuWorld, key: UnitKey) -> tuple[GpuUse, ...]:
     return next(entry.gpus for entry in node.world.sink.slots[-1].entries if entry.key == key)
 
 
-def test_the_ledger_says_which_gpu_was_held_idle_and_what_that_cost() -> None:  # case_gpu_61
+def test_the_ledger_says_which_gpu_was_held_idle_and_what_that_cost_case_gpu_61() -> None:
     node = make(claim(A, source=ClaimSource.PROLOG))
     for _ in range(3):
         node.step(100, more={GpuField.GPU_UTIL_PERCENT: 0})
@@ -476,7 +476,7 @@ def two_dies() -> GpuWorld:
     return node
 
 
-def test_the_other_die_of_a_package_pays_its_part_of_what_one_measures() -> None:  # case_gpu_18
+def test_the_other_die_of_a_package_pays_its_part_of_what_one_measures_case_gpu_18() -> None:
     node = two_dies()
     node.holders.held.append(GpuClaim(B, "GPU-1"))
     node.gpus.read("GPU-1", joules=None, watts=None, more=busy(80))
@@ -489,7 +489,7 @@ def test_the_other_die_of_a_package_pays_its_part_of_what_one_measures() -> None
     assert node.others() == (0, 0)
 
 
-def test_a_die_that_nobody_holds_leaves_dynamic_energy_to_the_other() -> None:  # case_gpu_18
+def test_a_die_that_nobody_holds_leaves_dynamic_energy_to_the_other_case_gpu_18() -> None:
     node = two_dies()
     node.gpus.read("GPU-1", joules=None, watts=None, more=busy(0))
     for _ in range(10):

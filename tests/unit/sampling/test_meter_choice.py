@@ -54,7 +54,7 @@ def test_a_better_source_that_fails_leaves_its_place() -> None:
     assert totals(world).methods[Component.CPU] == (Method.MODELLED, "model")
 
 
-def test_a_platform_meter_that_only_says_nonsense_leaves_its_place() -> None:  # case_energy_r14, kepler#1774
+def test_a_platform_meter_that_only_says_nonsense_leaves_its_place_case_energy_r14() -> None:  # kepler#1774
     acpi = HandMeter("hwmon_power", Method.INTEGRATED, powers={PLATFORM: 160_000 * WATT}, covers=frozenset(Component))
     psys = HandMeter("psys", counters={PLATFORM: 0}, covers=frozenset({Component.CPU}), needs_proof=True)
     rapl = HandMeter(counters={CPU0: 0})

@@ -43,7 +43,7 @@ def _plain(html: str) -> str:
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
 
 
-def test_the_unit_page_has_a_row_per_gpu_and_says_what_idled() -> None:  # case_gpu_61
+def test_the_unit_page_has_a_row_per_gpu_and_says_what_idled_case_gpu_61() -> None:
     since = NOW - timedelta(hours=3)
     text = unit_text(job(GPU, replace(IDLE, idle_since=since), replace(MIG, device="GPU-3", index=3)))
 
