@@ -95,7 +95,7 @@ class RedfishProxy:
         node, path = wanted
         target = self._targets.get(node)
         if target is None:
-            return problem(HTTPStatus.NOT_FOUND, "this node is not on the proxy's list", reason="not_found")
+            return problem(HTTPStatus.NOT_FOUND, "this node is not on the proxy's list", reason="unlisted")
         if not any(resource.fullmatch(path.rstrip("/")) for resource in self._resources):
             return problem(HTTPStatus.FORBIDDEN, "this resource is not one that the proxy asks for")
         return self._told(node, await target.get(path))

@@ -186,7 +186,10 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> Iterator[str]:
         if fault["type"] == "extra_forbidden":
             yield f"{key}: unknown key{_suggestion(model, fault['loc'])}"
         else:
-            yield f"{key}: {fault['msg'][0].lower()}{fault['msg'][1:]}{_found(fault)}"
+            said = fault["msg"].removeprefix("Value error, ")
+            found = _found(fault)
+            is_told = ", found " in said or f"{fault.get('input')!r}" in said
+            yield f"{key}: {said[0].lower()}{said[1:]}{'' if is_told else found}"
 
 
 def _found(fault: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ LOGOUT_SECONDS = 1.0
 PROXIED_REASONS = frozenset(
     {
         "busy", "closed", "credentials", "dns", "network", "not_found", "permission", "refused", "server_error",
-        "timeout", "tls", "unauthorized", "unsupported",
+        "timeout", "tls", "unauthorized", "unlisted", "unsupported",
     }
 )  # fmt: skip
 """What a redfish-proxy says of its BMC that is true for whoever asks through it."""
@@ -169,7 +169,7 @@ class RedfishClient:
             reason = _reason_of_proxy(answer)
             if reason is not None:
                 return Unavailable(
-                    reason, f"{said}: the proxy's BMC: {reason}", retry_after_seconds=_retry_after(answer)
+                    reason, f"{said}: told by the proxy: {reason}", retry_after_seconds=_retry_after(answer)
                 )
         if status == 401:
             return Unavailable("unauthorized", said, retry_after_seconds=WRONG_PASSWORD_SECONDS)

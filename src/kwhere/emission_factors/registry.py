@@ -48,7 +48,7 @@ class Providers:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in (key, *first["loc"]))
-            raise ConfigError(f"{place}: {first['msg']}") from error
+            raise ConfigError(f"{place}: {first['msg'].removeprefix('Value error, ')}") from error
         try:
             provider = plugin.build(checked, clock)
             if isinstance(provider, KeyedProvider):

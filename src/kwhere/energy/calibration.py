@@ -143,7 +143,7 @@ def objection(fit: Fit, cpus: int) -> str:
     if fit.idle_watts <= 0:
         return f"idle power comes out as {fit.idle_watts:.1f} W"
     if rise < LEAST_RISE_RATIO * fit.idle_watts or fit.watts_per_cpu <= (fit.slope_error_watts or 0.0):
-        return f"the meter does not move with load: {fit.idle_watts:.1f} W idle, {rise:+.1f} W at full load"
+        return f"the meter does not move with load: {fit.idle_watts:.1f} W idle, full load adds {rise:+.1f} W"
     return ""
 
 

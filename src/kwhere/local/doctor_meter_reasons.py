@@ -54,7 +54,7 @@ def _open_hwmon(status: SourceStatus, place: Place) -> tuple[Remedy, ...]:
 _PERF_CLOSED = _failed("closed to this user", "Start kwhere anew once it is open.", _open_perf)
 _SPARE = _missing("not opened: powercap reads the same counters", "Nothing to do.")
 _BMC_OFF = "The BMC's own page, or its maker's tool, switches power measurement on."
-_LOGIN = "Check `username` and the password's file or variable; accounts lock after a few wrong ones."
+_LOGIN = "Check `username` and the file or variable of password or token; accounts lock after a few wrong ones."
 
 ADVICE: Mapping[tuple[str, str], Advice] = {
     ("perf", "permission"): _PERF_CLOSED,
@@ -102,7 +102,7 @@ ADVICE: Mapping[tuple[str, str], Advice] = {
         "not set up", "Where the node has a BMC with Redfish: set meters.redfish.url and its client's user."
     ),
     ("redfish", "credentials"): _failed("no password to show", "Set meters.redfish.client.password_file."),
-    ("redfish", "unauthorized"): _failed("the BMC does not take our password", _LOGIN),
+    ("redfish", "unauthorized"): _failed("our password or token is not taken", _LOGIN),
     ("redfish", "permission"): _failed(
         "the BMC's user may not read power", "Give it the role ReadOnly; some makers also want a licence for power."
     ),
@@ -113,6 +113,9 @@ ADVICE: Mapping[tuple[str, str], Advice] = {
         "the BMC shows several powers", "Name those that are this node: meters.redfish.chassis, .power_control."
     ),
     ("redfish", "absent"): _warning("the BMC has the resource and no power in it", _BMC_OFF),
+    ("redfish", "unlisted"): _failed(
+        "the proxy does not know this node", "Add it to redfish_proxy.targets there, by the name in meters.redfish.url."
+    ),
     ("redfish", "not_found"): _failed("the BMC has no such chassis", "See meters.redfish.chassis."),
     ("http_json", "unconfigured"): _missing(
         "not set up", "Where a PDU or a site's store has this node's power: set meters.http_json.readings."

@@ -6,10 +6,12 @@ from typing import Protocol
 
 from kwhere.core.terms import Component, DomainKind
 from kwhere.energy.reconciliation import LEAST_WINDOWS, LIMIT_RATIO, Residual, Shared, Verdict
-from kwhere.reports.figures import POWER, duration, quantity, significant
+from kwhere.reports.figures import POWER, quantity, significant
 from kwhere.reports.reconciliation import Comparison, MeterTrack, Reconciliation, mean_watts
 
 NO_SECOND = "no second source"
+NOT_YET = "not yet"
+"""There is one, and too little time that both know."""
 _BMC_SOURCES = ("redfish", "ipmi_dcmi")
 _HALF = (0.4, 0.6)
 """A meter that sees one of two power supplies shows about half."""
@@ -81,7 +83,7 @@ def agreement_of(found: Reconciliation) -> Agreement:
     ]
     return Agreement(
         sentence="; ".join(text for text in sentences if text) + ".",
-        short="below" if found.refused else _short(residual, widest),
+        short="below" if found.refused else _short(found, widest),
         disagrees=platform_off or bool(off) or bool(found.refused),
         is_checked=bool(found.refused) or residual is not None or any(each.counts for each in beside),
         within_ratio=widest or 0.0,
@@ -100,6 +102,10 @@ def percent_of(ratio: float) -> str:
 
 
 def _main(found: Reconciliation) -> str:
+    waiting = _waiting(found)
+    if waiting is not None and (found.platform is None or not found.inside):
+        pair = f"{source_words(waiting.reference)} and {source_words(waiting.track.source)}"
+        return "" if _measured(found) else f"{pair}: {_needed(found)}"
     if found.platform is None:
         why = "the node has no meter of its whole power" if found.tracks else "no meter was scraped in this span"
         return "" if _measured(found) else f"No second source here: {why}"
@@ -108,8 +114,7 @@ def _main(found: Reconciliation) -> str:
         return "" if _measured(found) else f"No second source here: {name} alone is measured"
     residual = found.residual
     if residual is None:
-        needed = duration(LEAST_WINDOWS * found.window_seconds)
-        return f"{name} and the components: not enough yet, {needed} that all know are needed"
+        return f"{name} and the components: {_needed(found)}"
     watts = quantity(residual.joules / residual.windows / found.window_seconds, POWER)
     if residual.verdict is Verdict.BELOW_COMPONENTS:
         return f"{name} is {percent_of(residual.below_ratio)} below the components inside it"
@@ -118,6 +123,17 @@ def _main(found: Reconciliation) -> str:
     if residual.verdict is Verdict.UNSTEADY:
         return f"{name} departs from its components by ±{percent_of(residual.spread_ratio)}, {watts} beside them"
     return f"{name} agrees with the components within ±{percent_of(residual.within_ratio)}, {watts} beside them"
+
+
+def _needed(found: Reconciliation) -> str:
+    seconds = LEAST_WINDOWS * found.window_seconds
+    needed = f"{seconds / 60:g} min" if seconds <= 7200 else f"{seconds / 3600:g} h"
+    return f"not enough yet, {needed} that all know are needed"
+
+
+def _waiting(found: Reconciliation) -> Comparison | None:
+    """Return a second measured source that is too young, or has too many gaps, to be compared."""
+    return next((c for c in found.comparisons if c.counts and c.shared is None and not c.track.is_modelled), None)
 
 
 def _refused(source: str) -> str:
@@ -138,10 +154,14 @@ def _signed(ratio: float) -> str:
     return f"{percent_of(ratio)} {'above' if ratio > 0 else 'below'}"
 
 
-def _short(residual: Residual | None, widest: float | None) -> str:
+def _short(found: Reconciliation, widest: float | None) -> str:
+    residual = found.residual
     if residual is not None and residual.verdict is Verdict.BELOW_COMPONENTS:
         return f"{percent_of(residual.below_ratio)} below"
-    return NO_SECOND if widest is None else f"±{percent_of(widest)}"
+    if widest is not None:
+        return f"±{percent_of(widest)}"
+    is_young = found.platform is not None and bool(found.inside) and residual is None
+    return NOT_YET if is_young or _waiting(found) is not None else NO_SECOND
 
 
 def _widest(residual: Residual | None, beside: Sequence[Comparison], off: Sequence[Comparison]) -> float | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from kwhere.apps.configuration import default_file, default_state_dir, load, read_file
+from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError
 
 
@@ -99,7 +100,7 @@ def test_a_refused_address_shows_no_password(tmp_path: Path, url: str, shown: st
     with pytest.raises(ConfigError) as caught:
         load(Addressed, write(tmp_path / "kwhere.yaml", f"url: '{url}'"))
 
-    assert str(caught.value).startswith("url: value error, not this one")
+    assert str(caught.value).startswith("url: not this one")
     assert f"{shown}'" in str(caught.value)
 
 
@@ -172,3 +173,22 @@ def test_any_bytes_are_a_mapping_or_a_config_error(tmp_path_factory: pytest.Temp
         return
 
     assert isinstance(tree, dict)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("site: {time_zone: Europe/Pariss}\n", "site.time_zone: unknown time zone 'Europe/Pariss'"),
+        (
+            "meters: {http_json: {readings: [{url: 'http://x', path: 'a[', unit: W}]}}\n",
+            "meters.http_json.readings.0.path: expected keys with dots, [n] or [key=value], found '['",
+        ),
+        ("site: {pue_ratio: 0.9}\n", "site.pue_ratio: input should be greater than or equal to 1, found 0.9"),
+    ],
+    ids=["time zone", "path", "number"],
+)
+def test_what_was_found_is_told_once_and_without_the_librarys_words(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(Settings, write(tmp_path / "c.yaml", text))
+
+    assert str(caught.value) == said

@@ -90,6 +90,23 @@ def test_two_sources_of_the_cpu_are_compared_and_the_model_proves_nothing() -> N
     ]
 
 
+def test_a_second_source_that_is_young_is_not_called_missing() -> None:
+    """A BMC and a PDU after four minutes: two windows of two."""
+    bmc, pdu = whole("redfish", 36000.0, 36000.0, None), whole("http_json", 37000.0, 37000.0, None)
+
+    words = agreement_of(held(bmc, pdu))
+
+    assert words.sentence == "BMC (redfish) and http_json: not enough yet, 6 min that all know are needed."
+    assert (words.short, words.is_checked, words.disagrees) == (agreement.NOT_YET, False, False)
+
+
+def test_a_young_meter_of_the_node_beside_its_components_is_not_called_missing() -> None:
+    words = agreement_of(held(part("powercap", DomainKind.CPU, 1.0, None, None), whole("redfish", 2.0, None, None)))
+
+    assert "not enough yet" in words.sentence
+    assert words.short == agreement.NOT_YET
+
+
 def test_other_sockets_are_another_thing() -> None:
     words = agreement_of(held(CPU, part("hwmon_energy", DomainKind.CPU, *(12600.0,) * 3, places="01")))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kwhere.core.errors import KwhereError
 from kwhere.core.timespan import Span
-from kwhere.reports.agreement import NO_SECOND, Agreement, MeterRow, agreement_of, meter_rows
+from kwhere.reports.agreement import NO_SECOND, NOT_YET, Agreement, MeterRow, agreement_of, meter_rows
 from kwhere.reports.reconciliation import NO_STORE, Reconciliation, power_chart, reconcile_node
 from kwhere.reports.sources import Sources
 from kwhere.series.charts import NodeRef
@@ -55,6 +55,8 @@ def _label(found: Reconciliation) -> str:
     agreement = agreement_of(found)
     if agreement.short == NO_SECOND:
         return "to check its meters with"
+    if agreement.short == NOT_YET:
+        return "enough to compare its meters"
     if found.residual is None or found.platform is None or agreement.within_ratio > found.residual.within_ratio:
         return "between its meters"
     return f"{found.platform.source} against its components"

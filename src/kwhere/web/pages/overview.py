@@ -10,7 +10,7 @@ from starlette.responses import Response
 from kwhere.core.quantities import joules
 from kwhere.core.terms import Component, Method
 from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, PowerPoint, UnitRecord
-from kwhere.reports.agreement import NO_SECOND, Agreement
+from kwhere.reports.agreement import NO_SECOND, NOT_YET, Agreement
 from kwhere.web.charts import PageChart, power_stack
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of, fill_of, percent
 from kwhere.web.rendering import Pages, url
@@ -185,6 +185,9 @@ def agreement_fact(agreements: Sequence[Agreement]) -> Fact:
         return Fact(str(len(off)), text, "warn", sentences)
     checked = [agreement for agreement in agreements if agreement.is_checked]
     if not checked:
+        young = next((agreement for agreement in agreements if agreement.short == NOT_YET), None)
+        if young is not None:
+            return Fact(NOT_YET, "enough to compare meters", "", young.sentence)
         return Fact(NO_SECOND, "to check meters with", "", agreements[0].sentence)
     widest = max(checked, key=lambda agreement: agreement.within_ratio)
     return Fact(widest.short, "meters agree within", "good", widest.sentence)
