@@ -13,6 +13,7 @@ from kwhere.local.doctor_meter_reasons import advice_for
 from kwhere.local.doctor_place import Place
 from kwhere.local.doctor_remedies import open_powercap
 from kwhere.meters.meter import Meter
+from kwhere.meters.model import ModelMeter
 from kwhere.meters.registry import Meters, SourceStatus
 from kwhere.meters.sources import PLATFORM_ORDER
 from kwhere.reports.figures import POWER, quantity
@@ -93,8 +94,8 @@ def _role(meter: Meter, meters: Meters) -> str:
     """Return whether it speaks for something, and why it and no other; else that it is compared only."""
     speaks = [str(component) for component in Component if meters.by_component.get(component) is meter]
     is_first = bool(meters.platforms) and meters.platforms[0] is meter
-    if meter.method is Method.MODELLED:
-        return "" if speaks else "Not used: another source is better."
+    if isinstance(meter, ModelMeter):
+        return f"{meter.basis} {'' if speaks else 'Not used: another source is better.'}".rstrip()
     if is_first:
         speaks.append("the whole node")
     sentences = [f"Speaks for {listed(speaks)}{_before(meter, meters) if is_first else ''}."] if speaks else []
