@@ -1,6 +1,6 @@
 """All meters of a node: read each step, unwrapped, with the choice of source that sticks."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
@@ -13,6 +13,8 @@ from kwhere.meters.meter import PLATFORM, Domain, Meter, Reading
 HOLD_INTERVALS = 3
 PARTIAL = "partial"
 """Why a source that is up has a reason: one of its domains, a socket or a device, is not read any more."""
+DOUBTED_STEPS = 3
+"""So many steps of nothing but gaps, and never a sound one, and a source speaks no longer: a VM's garbage counters."""
 _FASTEST_REFRESH_NS = 1_000_000_000
 COMPONENT_OF = {
     DomainKind.CPU: Component.CPU,
@@ -69,6 +71,8 @@ class MeterBank:
         self._restored: dict[tuple[str, Domain], DomainState] = {}
         self._chosen: dict[DomainKind, str] = {}
         self._proven: set[str] = set()
+        self._doubts: dict[str, int] = {}
+        """Steps in which a source that was never fresh gave a gap."""
         self._muted: dict[str, str] = {}
         """Why the platform of a source is not believed, while its components are."""
         self._answered: set[str] = set()
@@ -240,17 +244,31 @@ class MeterBank:
         if source not in self._proven:
             self._chosen = {kind: chosen for kind, chosen in self._chosen.items() if chosen != source}
 
-    def _choose(self, steps: Iterable[MeterStep]) -> None:
+    def _doubt(self, steps: Sequence[MeterStep]) -> None:
+        """Prove sources that are fresh; take back the choice of one that has only ever said nonsense."""
+        self._proven |= {step.source for step in steps if step.step.fresh}
+        told = {step.source for step in steps if step.step.gaps} - self._proven
+        for source in self._proven & self._doubts.keys():
+            del self._doubts[source]
+        for source in told:
+            self._doubts[source] = self._doubts.get(source, 0) + 1
+        for source in filter(self._is_doubted, self._doubts):
+            self._release(source)
+            self.health[source] = SourceHealth(False, "nonsense")
+
+    def _is_doubted(self, source: str) -> bool:
+        return self._doubts.get(source, 0) >= DOUBTED_STEPS
+
+    def _choose(self, steps: Sequence[MeterStep]) -> None:
         """Choose, for each kind of domain, the first source that answered; none while a better one is still asked.
 
         The model speaks for memory only where it also speaks for the CPU: a node whose meter has no dram domain has
         no dram figure, not a guessed one beside a measured one.
         """
+        self._doubt(steps)
         for step in steps:
-            if step.step.fresh:
-                self._proven.add(step.source)
             kind = step.domain.kind
-            if self._alone not in (None, step.source):
+            if self._alone not in (None, step.source) or self._is_doubted(step.source):
                 continue
             if kind is DomainKind.PLATFORM or kind in self._chosen:
                 continue

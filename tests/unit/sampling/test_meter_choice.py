@@ -5,6 +5,7 @@ from tests.sampling_world import SECOND, WATT, HandMeter, World, make_world
 from kwhere.core.errors import NoData
 from kwhere.core.terms import Component, DomainKind, Method
 from kwhere.meters.meter import PLATFORM, Domain, Reading
+from kwhere.sampling.meter_bank import SourceHealth
 from kwhere.sampling.snapshot import build_totals
 from kwhere.sampling.totals import StepCounts, Totals
 
@@ -95,3 +96,33 @@ def test_a_platform_below_its_components_leaves_the_components_of_the_same_sourc
     assert seen.node_uj.get(Component.OTHER, 0) == 0
     assert (seen.sources["cray"].up, seen.sources["cray"].reason) == (True, "below_components")
     assert seen.meters_uj["cray", PLATFORM] == 500 * WATT
+
+
+def test_garbage_counters_of_a_machine_leave_its_cpus_to_the_model_case_energy_r14() -> None:  # kepler#897
+    rapl = HandMeter(counters={CPU0: 0}, p_max_watts=500)
+    model = HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)
+    world = make_world(idle_watts=IDLE, meters=[rapl, model])
+    for _ in range(6):
+        world.step()
+        rapl.add(CPU0, 100_000 * WATT)
+        model.add(CPU0, 30 * WATT)
+
+    seen = totals(world)
+    assert seen.methods[Component.CPU] == (Method.MODELLED, "model")
+    assert seen.node_uj == {Component.CPU: 3 * 30 * WATT}  # from the step in which powercap was given up
+    assert world.sampler.parts.bank.health["powercap"] == SourceHealth(False, "nonsense")
+
+
+def test_one_gap_at_the_beginning_is_no_reason_to_give_up_a_counter() -> None:
+    rapl = HandMeter(counters={CPU0: 0}, p_max_watts=500)
+    model = HandMeter("model", Method.MODELLED, counters={CPU0: 0}, range_uj=None)
+    world = make_world(idle_watts=IDLE, meters=[rapl, model])
+    world.step()
+    rapl.add(CPU0, 100_000 * WATT)
+    world.step()
+    for _ in range(4):
+        rapl.add(CPU0, 50 * WATT)
+        model.add(CPU0, 30 * WATT)
+        world.step()
+
+    assert totals(world).methods[Component.CPU] == (Method.COUNTER, "powercap")
