@@ -28,7 +28,7 @@ test-fast: setup-test lint  ## Everything that takes seconds
 	@$(PYTEST) -q -n 2 -m "not slow and not soak"
 
 test-managers: setup-test  ## Resource managers that run here, for real: SLURM with its database, OAR (root)
-	@$(PYTEST) -q -rs tests/e2e/test_slurm.py tests/e2e/test_oar.py
+	@$(PYTEST) -q -m managers
 
 lint: setup-test
 	@$(BIN)/ruff check .

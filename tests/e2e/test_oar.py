@@ -14,7 +14,7 @@ from kwhere.core.timespan import Span
 from kwhere.resource_managers.oar import OarManager, build
 from kwhere.resource_managers.oar_settings import OarSettings
 
-pytestmark = [pytest.mark.service("oar"), pytest.mark.slow, pytest.mark.xdist_group("oar")]
+pytestmark = [pytest.mark.service("oar"), pytest.mark.slow, pytest.mark.managers]
 ALICE, BOB = USERS
 OVER = {"terminated", "error"}
 

@@ -23,7 +23,7 @@ from kwhere.resource_managers.slurm import Slurm, SlurmSettings
 from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings
 from kwhere.resource_managers.slurm_words import parse_duration
 
-pytestmark = [pytest.mark.slow, pytest.mark.service("slurm")]
+pytestmark = [pytest.mark.slow, pytest.mark.managers, pytest.mark.service("slurm")]
 
 TOKEN = "agent-token-of-the-tests-0123456789"
 BURN = """\
