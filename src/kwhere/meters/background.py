@@ -1,5 +1,6 @@
 """Sources that may block, e.g. a BMC: asked by a thread of their own, read by the step from memory."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
@@ -13,17 +14,17 @@ from kwhere.meters.meter import Domain, Reading
 MAX_BACKOFF_SECONDS = 300.0
 
 
-class BlockingSource:
+class BlockingSource(ABC):
     """What a background meter asks: a source whose answer may take seconds. Subclasses are built without asking."""
 
+    @abstractmethod
     def ask(self) -> Sequence[Reading]:
         """Return readings; a `time_ns` of 0 means "when the answer came". Raises Unavailable, SourceError, NoData.
 
         Runs on the meter's own thread, one call at a time; must end within the meter's `give_up_seconds`.
         """
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most hold nothing
         """Give back what is held. Called once, after the last `ask` or during it: that one then fails."""
 
 
