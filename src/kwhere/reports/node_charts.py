@@ -22,6 +22,8 @@ class NewestValue:
 
     labels: Mapping[str, str]
     value: float
+    at: float
+    """When it was taken, UTC seconds."""
 
 
 def node_charts(
@@ -66,4 +68,4 @@ def newest_values(sources: Sources, ref: NodeRef, metric: str, before: Span) -> 
         found = sources.series.select(Selector(metric, {"cluster": ref.cluster, "node": ref.node}), recent, 60.0)
     except (NoData, Unavailable, SourceError):
         return []
-    return [NewestValue(series.labels, series.values[-1]) for series in found if series.values]
+    return [NewestValue(series.labels, series.values[-1], series.times[-1]) for series in found if series.values]

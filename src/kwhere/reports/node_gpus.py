@@ -14,6 +14,8 @@ from kwhere.series.charts import NodeRef
 
 _A30_SLICES, _SLICES = 4, 7
 """Compute slices of a GPU that can be divided: all but the A30 have seven."""
+_ONE_SCRAPE_SECONDS = 5.0
+"""Samples of one scrape of a node lie closer together than this."""
 _QUIET_EVENTS = frozenset({"gpu_idle", "clocks_setting", "display_clocks"})
 """Reasons for low clocks that nobody has to mend."""
 
@@ -154,22 +156,24 @@ def _by_device(values: Sequence[NewestValue]) -> Mapping[str, Sequence[NewestVal
 
 def _gpu(labels: Mapping[str, str], newest: _Newest, holds: Sequence[GpuHold], meanings: Mapping[str, str]) -> NodeGpu:
     uuid = labels.get("uuid", "")
-    up = next(iter(newest.of("kwhere_gpu_up", uuid)), None)
+    # A reason is a label: a GPU that was down for a while has a series per reason, and only the newest of them holds.
+    up = max(newest.of("kwhere_gpu_up", uuid), key=lambda one: one.at, default=None)
+    is_down = up is not None and up.value != 1
     mine = [hold for hold in holds if hold.gpu.device == uuid]
     instances = _instances(newest.of("kwhere_gpu_instance_info", uuid), mine)
     model = labels.get("model", "")
-    value: Callable[[str], float | None] = lambda name: newest.one(f"kwhere_gpu_{name}", uuid)  # noqa: E731
+    value: Callable[[str], float | None] = lambda name: None if is_down else newest.one(f"kwhere_gpu_{name}", uuid)  # noqa: E731
     return NodeGpu(
         index=labels.get("gpu", "?"),
         uuid=uuid,
         model=model or "model not told",
         driver=labels.get("driver", ""),
         pci=labels.get("pci", ""),
-        is_up=up is None or up.value == 1,
-        trouble="not seen of late" if up is None else "" if up.value == 1 else down_words(up.labels.get("reason", "")),
+        is_up=not is_down,
+        trouble="not seen of late" if up is None else down_words(up.labels.get("reason", "")) if is_down else "",
         utilisation_ratio=value("utilization_ratio"),
         power_watts=value("power_watts"),
-        limit_watts=newest.one("kwhere_gpu_power_limit_watts", uuid, kind="enforced"),
+        limit_watts=None if is_down else newest.one("kwhere_gpu_power_limit_watts", uuid, kind="enforced"),
         memory_used_bytes=value("memory_used_bytes"),
         memory_total_bytes=value("memory_total_bytes"),
         temperature_celsius=value("temperature_celsius"),
@@ -180,13 +184,14 @@ def _gpu(labels: Mapping[str, str], newest: _Newest, holds: Sequence[GpuHold], m
         slowed_by=[
             cause_words(event.labels.get("reason", ""))
             for event in newest.of("kwhere_gpu_clock_event", uuid)
-            if event.value == 1 and event.labels.get("reason") not in _QUIET_EVENTS
+            if not is_down and event.value == 1 and event.labels.get("reason") not in _QUIET_EVENTS
         ],
         xids=_xids(newest, uuid, meanings),
     )
 
 
 def _instances(values: Sequence[NewestValue], holds: Sequence[GpuHold]) -> list[NodeInstance]:
+    last_at = max((value.at for value in values), default=0.0)
     found = [
         NodeInstance(
             value.labels.get("mig", ""),
@@ -196,6 +201,7 @@ def _instances(values: Sequence[NewestValue], holds: Sequence[GpuHold]) -> list[
             [hold for hold in holds if hold.gpu.instance == value.labels.get("mig", "")],
         )
         for value in values
+        if value.at > last_at - _ONE_SCRAPE_SECONDS  # those of a layout before are gone
     ]
     return sorted(found, key=lambda one: one.order)
 

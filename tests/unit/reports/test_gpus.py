@@ -147,11 +147,12 @@ class NodeSeries(SeriesList):
 
     def gpu(self, index: int, model: str = H100, up: float = 1, reason: str = "") -> None:
         self.say(index, "info", 1, model=model, vendor="nvidia", driver="550.54.15", pci="0000:07:00.0")
-        self.say(index, "up", up, **({"reason": reason} if reason else {}))
+        labels = {"reason": reason} if reason else {}
+        self.say(index, "up", up, ago=20, **labels)
 
-    def say(self, index: int, name: str, value: float, **labels: str) -> None:
+    def say(self, index: int, name: str, value: float, *, ago: float = 20, **labels: str) -> None:
         whose = {"cluster": "local", "node": "n1", "gpu": str(index), "uuid": f"GPU-{index}"}
-        self.add(f"kwhere_gpu_{name}", [(NOW.timestamp() - 20, value)], **{**whose, **labels})
+        self.add(f"kwhere_gpu_{name}", [(NOW.timestamp() - ago, value)], **{**whose, **labels})
 
 
 def look(series: SeriesList | None, *holds: GpuHold) -> list[NodeGpu]:
@@ -194,6 +195,44 @@ def test_a_gpu_as_it_stands() -> None:
 
     assert (gpu.power_watts, gpu.limit_watts, gpu.utilisation_ratio, gpu.temperature_celsius) == (640, 700, 0.97, 71)
     assert (gpu.trouble, gpu.slowed_by, gpu.memory_used_bytes) == ("", ["its power cap"], None)
+
+
+def test_a_gpu_that_was_given_back_and_taken_again_is_up() -> None:
+    series = NodeSeries()
+    series.say(0, "up", 0, ago=120, reason="released")
+    series.gpu(0)
+    series.say(0, "power_watts", 640)
+
+    (gpu,) = look(series)
+
+    assert (gpu.is_up, gpu.trouble, gpu.power_watts) == (True, "", 640)
+
+
+def test_nothing_old_is_shown_of_a_gpu_that_went_down() -> None:
+    series = NodeSeries()
+    series.say(0, "up", 1, ago=120)
+    for name in ("power_watts", "utilization_ratio", "temperature_celsius", "memory_used_bytes"):
+        series.say(0, name, 1, ago=120)
+    series.say(0, "power_limit_watts", 700, ago=120, kind="enforced")
+    series.say(0, "clock_event", 1, ago=120, reason="power_cap")
+    series.gpu(0, up=0, reason="lost")
+
+    (gpu,) = look(series)
+
+    assert (gpu.is_up, gpu.trouble, gpu.slowed_by) == (False, "fell off the bus", [])
+    assert (gpu.power_watts, gpu.limit_watts, gpu.utilisation_ratio, gpu.temperature_celsius) == (None,) * 4
+    assert gpu.memory_used_bytes is None
+
+
+def test_instances_of_a_layout_before_are_gone() -> None:
+    series = NodeSeries()
+    series.gpu(0)
+    for mig, profile, ago in (("MIG-1", "7g.80gb", 120), ("MIG-2", "3g.40gb", 20)):
+        series.say(0, "instance_info", 1, ago=ago, mig=mig, profile=profile, gpu_instance="1", compute_instance="0")
+
+    (gpu,) = look(series)
+
+    assert [one.profile for one in gpu.instances] == ["3g.40gb"]
 
 
 def test_health_is_told_in_words() -> None:
