@@ -125,6 +125,21 @@ def test_a_changed_counters_file_is_taken_up_and_a_wrong_one_is_not(tmp_path: Pa
     assert "GPU_TEMP" not in after
 
 
+def test_a_library_that_is_not_there_is_named_in_the_log(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "none.so.1")
+    command = [*PROGRAM, "--address", free_address(), "--nvml-library", nowhere]
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        exporter = DcgmProcess("", subprocess.Popen(command, stdout=stream, stderr=stream), log)
+    try:
+        exporter.wait_for_log(nowhere)
+        exporter.wait_for_log("answers")
+        assert "no GPU is shown until the library answers" in log.read_text()
+    finally:
+        exporter.process.terminate()
+        exporter.process.wait(30)
+
+
 def test_variables_stand_for_flags_and_web_config_keeps_strangers_out(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()

@@ -255,6 +255,7 @@ def run_exporter(
     )
     face = DcgmFace(http_settings(settings), SystemClock(), exporter.page)
     start_gpus([source] if source else [], gpu_settings(settings, nvml_library).start_seconds)
+    tell_gpus(source.snapshot() if source else None)
     exporter.start()
     try:
         with_flag_names(face.start)
@@ -298,6 +299,14 @@ def tell_counters(counters: CounterSet) -> None:
         log.warning("counters without a source here", fields=list(counters.absent))
     if counters.repeated:
         log.warning("counters named more than once, the first row counts", fields=list(counters.repeated))
+
+
+def tell_gpus(found: GpuSnapshot | None) -> None:
+    """Log in one line why no GPU is shown: an empty page looks like one of a node that is well."""
+    if found is None:
+        log.warning("no NVIDIA GPU on the PCI bus, and no --nvml-library: no GPU is shown")
+    elif not found.library.up:
+        log.warning("no GPU is shown until the library answers", reason=found.library.reason, why=found.library.message)
 
 
 def hostname_of(settings: DcgmExporterSettings, environ: Mapping[str, str]) -> str:
