@@ -64,11 +64,14 @@ def wait_for_parent(site: NestedSite, host: str) -> None:
 
 
 def settle(site: NestedSite, host: str) -> None:
-    """Let the meter stand still and everyone book what it said last."""
+    """Let the meter stand still and everyone book what it said last, however slow the machine is."""
     site.meter.stop()
-    wait_for_slots(site, 5)
     wait_for_feed(site, host)
-    wait_for_slots(site, 5)
+    told = None
+    while told != site.entry(host).energies:
+        told = site.entry(host).energies
+        wait_for_feed(site, host)
+        wait_for_slots(site, 5)
 
 
 def reader_of(site: NestedSite) -> tuple[Reader, Span]:
