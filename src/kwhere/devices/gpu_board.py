@@ -7,7 +7,6 @@ from kwhere.devices.gpu import (
     DeviceState,
     EventWatch,
     GpuDevice,
-    GpuInstance,
     GpuProcess,
     GpuSnapshot,
     InstanceState,
@@ -183,14 +182,6 @@ class GpuBoard:
         states = [found.state(reason, self._outside) for found in self._devices.values()]
         ordered = sorted(states, key=lambda state: (state.device.index, state.device.uuid))
         return GpuSnapshot(self._vendor, self._library, tuple(ordered), self._answered, self._events)
-
-
-def instance_of(device: GpuDevice, gpu_instance: int | None, compute_instance: int | None) -> GpuInstance | None:
-    """Return the instance that a process names by its ids; None for the whole device or an unknown pair."""
-    for instance in device.instances:
-        if instance.gpu_instance == gpu_instance and compute_instance in (None, instance.compute_instance):
-            return instance
-    return None
 
 
 def _count(xids: dict[tuple[int, int | None], XidCount], xid: int, gpu_instance: int | None, utc_ns: int) -> None:
