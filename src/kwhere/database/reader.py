@@ -37,6 +37,7 @@ from kwhere.database.records import (
     UsageReport,
 )
 from kwhere.database.settings import SiteSettings
+from kwhere.database.visibility import EVERYTHING, Visibility
 
 __all__ = ["AmbiguousNode", "BadCursor", "Reader"]
 
@@ -45,16 +46,22 @@ _WHOLE = 1000
 
 
 class Reader:
-    """Reads of one account. Thread-safe."""
+    """Reads of one account by one who sees `visibility`. Thread-safe."""
 
-    def __init__(self, engine: Engine, clock: Clock, site: SiteSettings) -> None:
+    def __init__(self, engine: Engine, clock: Clock, site: SiteSettings, visibility: Visibility = EVERYTHING) -> None:
         self._engine = engine
         self._clock = clock
         self._site = site
+        self._visibility = visibility
+
+    def seen_by(self, visibility: Visibility) -> "Reader":
+        """Return a reader of the same account that sees `visibility`, and no more."""
+        return Reader(self._engine, self._clock, self._site, visibility)
 
     def _ask(self, question: Callable[[Moment], T]) -> T:
         with self._engine.connect() as connection:
-            return question(Moment(connection, self._clock.utc_ns(), self._site))
+            sight = self._visibility.resolve(connection)
+            return question(Moment(connection, self._clock.utc_ns(), self._site, sight))
 
     def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
         """Return the first screen in figures, with the `top` units by power now."""

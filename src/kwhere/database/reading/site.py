@@ -10,6 +10,7 @@ from kwhere.database import schema
 from kwhere.database.choices import read_site_choice
 from kwhere.database.grid import Grid
 from kwhere.database.settings import SiteSettings
+from kwhere.database.visibility import Sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Moment:
     connection: Connection
     now_ns: int
     site: SiteSettings
+    sight: Sight
+    """Whose units this reading may tell of; every question that touches units asks it."""
 
     @property
     def grid(self) -> Grid:
