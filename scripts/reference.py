@@ -14,7 +14,7 @@ from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
 from kwhere.apps.settings import Settings
 from kwhere.cli.main import COMMANDS, root
-from kwhere.collectors.registry import find_plugins
+from kwhere.collectors.registry import find_collectors
 from kwhere.core.clock import SystemClock
 from kwhere.reports.account import Account
 from kwhere.reports.sources import Sources
@@ -30,7 +30,7 @@ def metrics() -> str:
         "# Metrics\n",
         "Native metrics of the agent. Counters end in `_total`; a scrape adds `instance` and the like.\n",
     ]
-    for name, plugin in sorted(find_plugins().plugins.items()):
+    for name, plugin in sorted(find_collectors().plugins.items()):
         default = "" if plugin.enabled_by_default else " Off by default."
         lines += [
             f"## {name}\n",
@@ -116,7 +116,7 @@ def _context(command: click.Command, name: str, parent: click.Context | None) ->
 
 def _collector_rows() -> Iterator[str]:
     """Yield the settings of every collector: they are known to their own modules alone."""
-    for name, plugin in sorted(find_plugins().plugins.items()):
+    for name, plugin in sorted(find_collectors().plugins.items()):
         for key, inner in plugin.settings_class.model_fields.items():
             yield from _rows(f"collector.{name}.{key}", inner)
 

@@ -9,7 +9,7 @@ import pytest
 from scripts.reference import PAGES, REFERENCE
 
 from kwhere.cli.main import COMMANDS
-from kwhere.collectors.registry import find_plugins
+from kwhere.collectors.registry import find_collectors
 
 ROOT = Path(__file__).parents[1]
 PAGES_OF_TEXT = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -39,7 +39,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_collector_has_its_row() -> None:
     rows = (ROOT / "docs" / "collectors.md").read_text()
 
-    assert not [name for name in find_plugins().plugins if f"| `{name}` |" not in rows]
+    assert not [name for name in find_collectors().plugins if f"| `{name}` |" not in rows]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])

@@ -26,7 +26,7 @@ from kwhere.apps.guests import guest_book, slot_sink
 from kwhere.apps.known_gpus import read_known, write_known
 from kwhere.collectors.collector import AnyPlugin, CollectorContext, CollectorSettings
 from kwhere.collectors.frequency import FrequencySettings
-from kwhere.collectors.registry import find_plugins
+from kwhere.collectors.registry import find_collectors
 from kwhere.collectors.runner import CollectorRunner
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
@@ -299,7 +299,7 @@ def timing_of(settings: AgentSettings) -> SlotTiming:
 
 def chosen_collectors(settings: dict[str, dict[str, Any]]) -> list[tuple[AnyPlugin, CollectorSettings]]:
     """Return the enabled collectors with their settings. Raises ConfigError that names the key."""
-    found = find_plugins()
+    found = find_collectors()
     for sentence in found.refused:
         log.warning("collector refused", reason=sentence)
     unknown = sorted(settings.keys() - found.plugins.keys())

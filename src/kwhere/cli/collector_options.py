@@ -33,9 +33,9 @@ def collector_overrides(given: Iterable[Given], environ: Mapping[str, str]) -> M
 
     The variables are `KWHERE_COLLECTOR_NAME` (true or false) and `KWHERE_NAME_SETTING`.
     """
-    from kwhere.collectors.registry import find_plugins
+    from kwhere.collectors.registry import find_collectors
 
-    plugins = find_plugins().plugins
+    plugins = find_collectors().plugins
     found: dict[str, object] = {}
     for name, plugin in plugins.items():
         for variable, key in (

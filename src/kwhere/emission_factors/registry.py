@@ -1,10 +1,8 @@
 """Finding providers: built-in ones by walking this package, outside ones by the entry point group."""
 
-import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,16 @@ from pydantic import ValidationError
 from kwhere import emission_factors
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, Unavailable
+from kwhere.core.plugins import PluginPlace, find_plugins
 from kwhere.emission_factors.cached import CachedProvider
 from kwhere.emission_factors.memory import MemoryFile
 from kwhere.emission_factors.plugin import AnyProviderPlugin, ProviderPlugin
 from kwhere.emission_factors.provider import EmissionFactorProvider, KeyedProvider
 
 ENTRY_POINT_GROUP = "kwhere.emission_factors"
+_PLACE: PluginPlace[AnyProviderPlugin] = PluginPlace(
+    emission_factors, ProviderPlugin, ENTRY_POINT_GROUP, "emission factor provider"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +65,5 @@ class Providers:
 
 def find_providers(outside: Iterable[EntryPoint] | None = None) -> Providers:
     """Return all providers. A faulty built-in one raises ValueError, a faulty outside one is refused."""
-    found: dict[str, AnyProviderPlugin] = {}
-    for plugin in _built_in():
-        _admit(plugin, found)
-    refused = []
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP) if outside is None else outside, key=str):
-        try:
-            _admit(_checked(point.load(), point.value), found)
-        except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
-            refused.append(f"emission factor provider {point.name} of {point.value}: {error}")
-    return Providers(found, tuple(refused))
-
-
-def _built_in() -> Iterator[AnyProviderPlugin]:
-    for module in pkgutil.iter_modules(emission_factors.__path__, f"{emission_factors.__name__}."):
-        plugin = getattr(importlib.import_module(module.name), "plugin", None)
-        if isinstance(plugin, ProviderPlugin):
-            yield plugin
-
-
-def _checked(plugin: object, place: str) -> AnyProviderPlugin:
-    if not isinstance(plugin, ProviderPlugin):
-        raise ValueError(f"{place}: expected a ProviderPlugin, found {plugin!r}")
-    return plugin
-
-
-def _admit(plugin: AnyProviderPlugin, found: dict[str, AnyProviderPlugin]) -> None:
-    if plugin.name in found:
-        raise ValueError(f"emission factor provider {plugin.name}: there is another one of this name")
-    found[plugin.name] = plugin
+    found = find_plugins(_PLACE, outside)
+    return Providers(found.plugins, found.refused)

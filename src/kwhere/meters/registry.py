@@ -1,12 +1,11 @@
 """Every meter of this host: built-in ones are found by walking the package, then ranked per component."""
 
-import importlib
-import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import kwhere.meters
 from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.plugins import built_in_plugins
 from kwhere.core.terms import Component, DomainKind
 from kwhere.meters.meter import PLATFORM, Meter, MeterContext, Plugin
 from kwhere.meters.sources import COMPONENT_ORDER, PLATFORM_ORDER
@@ -57,11 +56,8 @@ class Meters:
 
 
 def plugins() -> Iterator[Plugin]:
-    """Yield the plugin of every module of this package that has one, by name."""
-    for module in sorted(pkgutil.iter_modules(kwhere.meters.__path__), key=lambda found: found.name):
-        plugin = getattr(importlib.import_module(f"kwhere.meters.{module.name}"), "plugin", None)
-        if isinstance(plugin, Plugin):
-            yield plugin
+    """Return the plugin of every module of this package that has one, by name."""
+    return built_in_plugins(kwhere.meters, Plugin)
 
 
 def build_meters(context: MeterContext, candidates: Sequence[Plugin] | None = None) -> Meters:

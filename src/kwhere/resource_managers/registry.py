@@ -1,10 +1,8 @@
 """Finding resource managers: built-in ones by walking this package, outside ones by the entry point group."""
 
-import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,10 +10,14 @@ from pydantic import ValidationError
 from kwhere import resource_managers
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError
+from kwhere.core.plugins import PluginPlace, find_plugins
 from kwhere.resource_managers.plugin import AnyManagerPlugin, ManagerPlugin, ManagerSettings
 from kwhere.resource_managers.resource_manager import ResourceManager
 
 ENTRY_POINT_GROUP = "kwhere.resource_managers"
+_PLACE: PluginPlace[AnyManagerPlugin] = PluginPlace(
+    resource_managers, ManagerPlugin, ENTRY_POINT_GROUP, "resource manager"
+)
 KEY = "resource_managers"
 
 
@@ -70,32 +72,5 @@ class Managers:
 
 def find_managers(outside: Iterable[EntryPoint] | None = None) -> Managers:
     """Return all managers. A faulty built-in one raises ValueError, a faulty outside one is refused."""
-    found: dict[str, AnyManagerPlugin] = {}
-    for plugin in _built_in():
-        _admit(plugin, found)
-    refused = []
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP) if outside is None else outside, key=str):
-        try:
-            _admit(_checked(point.load(), point.value), found)
-        except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
-            refused.append(f"resource manager {point.name} of {point.value}: {error}")
-    return Managers(found, tuple(refused))
-
-
-def _built_in() -> Iterator[AnyManagerPlugin]:
-    for module in pkgutil.iter_modules(resource_managers.__path__, f"{resource_managers.__name__}."):
-        plugin = getattr(importlib.import_module(module.name), "plugin", None)
-        if isinstance(plugin, ManagerPlugin):
-            yield plugin
-
-
-def _checked(plugin: object, place: str) -> AnyManagerPlugin:
-    if not isinstance(plugin, ManagerPlugin):
-        raise ValueError(f"{place}: expected a ManagerPlugin, found {plugin!r}")
-    return plugin
-
-
-def _admit(plugin: AnyManagerPlugin, found: dict[str, AnyManagerPlugin]) -> None:
-    if plugin.name in found:
-        raise ValueError(f"resource manager {plugin.name}: there is another one of this name")
-    found[plugin.name] = plugin
+    found = find_plugins(_PLACE, outside)
+    return Managers(found.plugins, found.refused)

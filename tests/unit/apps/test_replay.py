@@ -13,7 +13,7 @@ from tests.fixtures.hosts.build import HOSTS
 
 from kwhere.apps.agent import build_agent
 from kwhere.apps.agent_settings import AgentConfig
-from kwhere.collectors.registry import find_plugins
+from kwhere.collectors.registry import find_collectors
 from kwhere.core.metrics import Sample
 from kwhere.exposition.text import Format, Renderer
 
@@ -162,7 +162,7 @@ def replay(name: str) -> list[Sample]:
 
 
 SHOWN = {"units", "energy"}
-OTHERS = sorted(find_plugins().plugins.keys() - SHOWN)
+OTHERS = sorted(find_collectors().plugins.keys() - SHOWN)
 
 
 def energies(samples: list[Sample]) -> dict[Key, int]:

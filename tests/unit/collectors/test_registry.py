@@ -6,7 +6,7 @@ import pytest
 from tests.unit.collectors.fake_collectors import VALUE, FakeSettings, fake_plugin
 
 from kwhere.collectors.collector import AnyPlugin, CollectorPlugin
-from kwhere.collectors.registry import ENTRY_POINT_GROUP, find_plugins
+from kwhere.collectors.registry import ENTRY_POINT_GROUP, find_collectors
 from kwhere.core.metrics import Kind, MetricSpec
 
 
@@ -18,14 +18,14 @@ def outside(monkeypatch: pytest.MonkeyPatch, plugin: object, name: str = "foreig
 
 
 def test_built_in_collectors_are_found_by_walking_the_package() -> None:
-    found = find_plugins()
+    found = find_collectors()
 
     assert {"build_info", "journal"} <= set(found.plugins)
     assert found.refused == ()
 
 
 def test_every_built_in_collector_is_well_formed() -> None:
-    for name, plugin in find_plugins().plugins.items():
+    for name, plugin in find_collectors().plugins.items():
         assert plugin.name == name
         assert plugin.summary.endswith(".")
         assert plugin.settings_class().model_config["frozen"], name
@@ -36,7 +36,7 @@ def test_every_built_in_collector_is_well_formed() -> None:
 def test_outside_collector_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = fake_plugin("foreign", lambda: iter([]))
 
-    found = find_plugins([outside(monkeypatch, plugin)])
+    found = find_collectors([outside(monkeypatch, plugin)])
 
     assert found.plugins["foreign"] is plugin
     assert found.refused == ()
@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[object, str]] = {
 def test_faulty_outside_collector_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     plugin, reason = REFUSED[kind]
 
-    found = find_plugins([outside(monkeypatch, plugin)])
+    found = find_collectors([outside(monkeypatch, plugin)])
 
     assert "foreign" not in found.plugins
     assert "journal" in found.plugins
@@ -71,6 +71,6 @@ def test_faulty_outside_collector_is_refused_with_its_reason(monkeypatch: pytest
 
 
 def test_outside_collector_that_cannot_be_imported_is_refused() -> None:
-    found = find_plugins([EntryPoint("gone", "no_such_module_at_all:plugin", ENTRY_POINT_GROUP)])
+    found = find_collectors([EntryPoint("gone", "no_such_module_at_all:plugin", ENTRY_POINT_GROUP)])
 
     assert "No module named 'no_such_module_at_all'" in found.refused[0]
