@@ -64,12 +64,12 @@ class AnsweringApp(ABC):
             return problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered", ("retry-after", "10")
             )
-        except Exception as error:  # noqa: BLE001 - one request must not take the agent down
+        except Exception as error:  # noqa: BLE001 - one request must not take the process down
             fault = f"{type(error).__name__}: {error}"
             repeats = self._failures.failed(request.path, fault, self._clock.monotonic_ns())
             if repeats is not None:
                 log.error("request failed", path=request.path[:100], fault=fault, count=repeats)
-            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the agent could not answer; its log says why")
+            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this could not be answered; the log says why")
 
     async def _answer(self, request: Request) -> Answer:
         right = await self._right(request)
@@ -133,4 +133,5 @@ def request_of(scope: Scope) -> Request:
         query_string=scope["query_string"].decode("latin-1"),
         headers=headers,
         peer=scope.get(PEER_KEY, Peer()),
+        raw_path=bytes(scope.get("raw_path") or b""),
     )

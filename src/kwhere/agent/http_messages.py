@@ -34,6 +34,8 @@ class Request:
     query_string: str
     headers: Mapping[str, str]
     peer: Peer
+    raw_path: bytes = b""
+    """The path as it came, not decoded."""
 
     def header(self, name: str) -> str:
         """Return a header's value, "" without it."""

@@ -164,7 +164,11 @@ def test_nothing_of_the_caller_travels_on_and_nothing_but_json_comes_back(proxy:
     assert {name.lower() for name in answer.headers} == {
         "cache-control",
         "content-length",
+        "content-security-policy",
         "content-type",
+        "date",
+        "referrer-policy",
+        "x-clock-utc-ns",
         "x-content-type-options",
     }
     sent = bmc.asked[-1].headers
