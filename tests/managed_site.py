@@ -7,7 +7,8 @@ from tests.journals import SECOND_NS, T0_NS
 
 from kwhere.core.managed import ManagerUnit, run_name
 from kwhere.database.claims import ClaimCounts, ClaimTurn, claim_waiting
-from kwhere.database.managed_units import manager_state, write_units
+from kwhere.database.managed_units import write_units
+from kwhere.database.manager_states import manager_state
 
 T0 = datetime.fromtimestamp(T0_NS / SECOND_NS, UTC)
 

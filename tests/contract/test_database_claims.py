@@ -12,7 +12,8 @@ from kwhere.core.managed import Account, Accounts, ManagerAllocation, ManagerNod
 from kwhere.core.terms import Flag
 from kwhere.database import schema
 from kwhere.database.claims import ClaimCounts
-from kwhere.database.managed_units import manager_state, note_error, note_good, write_accounts, write_nodes
+from kwhere.database.managed_units import write_accounts, write_nodes
+from kwhere.database.manager_states import manager_state, note_error, note_good
 from kwhere.database.records import UnitQuery, UnitSort, UsageBy
 
 DAY_NS = 86_400 * SECOND_NS

@@ -21,7 +21,7 @@ NO_ALLOCATION = ManagerAllocation()
 
 @dataclass(frozen=True, slots=True)
 class ManagerUnit:
-    """One run of a unit, once it has started. What still waits in a queue is not one."""
+    """One run of a unit, once it has started. What still waits in a queue is a `WaitingUnit`."""
 
     cluster: str
     manager: str
@@ -48,11 +48,49 @@ class ManagerUnit:
     """Partition, queue or namespace."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """What else a person may want to see."""
+    elapsed_seconds: float | None = None
+    """How long it held its allocation, times of suspension left out; None: from its start to its end."""
 
 
 def run_name(unit: str, started_at: datetime) -> str:
     """Return the name of a run whose unit's id may come again."""
     return f"{unit}@{int(started_at.timestamp())}"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingUnit:
+    """A unit that has not started: it has no run yet, holds nothing and uses nothing."""
+
+    cluster: str
+    manager: str
+    unit: str
+    """The native id as `ManagerUnit` has it; tasks of an array that wait together may share one."""
+    state: str
+    """The manager's word in lower case: pending, hold, build, …"""
+    name: str | None = None
+    user: str | None = None
+    project: str | None = None
+    group: str | None = None
+    queue: str | None = None
+    reason: str | None = None
+    """Why it waits, in the manager's words."""
+    submitted_at: datetime | None = None
+    expected_start_at: datetime | None = None
+    priority: float | None = None
+    asked: ManagerAllocation = NO_ALLOCATION
+    """Of one task."""
+    tasks: int = 1
+    """How many tasks of an array it stands for."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What a manager has in hand now."""
+
+    waiting: tuple[WaitingUnit, ...] = ()
+    living: frozenset[str] | None = None
+    """Ids of the units that it knows as begun, those too that have just ended; None: it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +144,6 @@ class Changes:
     cursor: str
     units: tuple[ManagerUnit, ...]
     is_relisted: bool = False
-    """Whether these are all units that live, rather than those that changed."""
+    """Whether these are all units that it knows, rather than those that changed: others are gone."""
+    unread: frozenset[str] = frozenset()
+    """Ids of units that are there and could not be read."""

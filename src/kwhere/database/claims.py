@@ -188,6 +188,9 @@ def _claim(connection: Connection, claimed: Sequence[tuple[OpenRun, Verdict]]) -
     connection.execute(_VERIFY, [{"run_id": run_id} for run_id in run_ids])
     _drop_empty(connection, before)
     owners = sorted({verdict.unit_id for _, verdict in claimed if verdict.unit_id is not None})
+    connection.execute(
+        update(schema.units).where(_units.id.in_(owners), _units.is_reported.is_(False)).values(is_reported=True)
+    )
     sum_unit_totals(connection, owners)
     for book in (EMISSIONS, FIGURES):
         sum_units(connection, book, owners)

@@ -1,19 +1,21 @@
-"""What resource managers say, written down: units, accounts, nodes, and how far each manager was read."""
+"""What resource managers say, written down: units, accounts, nodes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import Engine, delete, select, update
 
 from kwhere.core.managed import Accounts, ManagerAllocation, ManagerNode, ManagerUnit
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import bulk, schema
 from kwhere.database.bulk import Merge
 from kwhere.database.claims import ClaimCounts, ClaimTurn, claim_units
 from kwhere.database.engine import writing
 from kwhere.database.grid import to_ns
-from kwhere.database.identities import ensure_accounts, ensure_cluster, search_text
+from kwhere.database.identities import ensure_accounts, search_text
+from kwhere.database.storable import ACCOUNT_LENGTH, STATE_LENGTH, TEXT_LENGTH, bounded, cut, fits
 from kwhere.database.sums import RunNames
+from kwhere.database.vanished import Living, settle
 
 _UNIT_KEY = ("cluster_id", "manager", "unit", "run", "scope_node_id")
 _UNIT_MERGES = {
@@ -21,68 +23,30 @@ _UNIT_MERGES = {
     **dict.fromkeys(("submitted_ns", "started_ns", "ended_ns"), Merge.NEW),
     **dict.fromkeys(("queue", "user_group", "placed_nodes"), Merge.NEW),
     **dict.fromkeys(("allocated_cpus", "allocated_memory_bytes", "allocated_gpus", "allocated_nodes"), Merge.NEW),
+    "job_group": Merge.NEW,
+    "elapsed_ns": Merge.NEW,
+    "is_reported": Merge.KEEP,
 }
+GROUP_TAGS = ("array_job", "het_job", "array_id")
+"""Tags by which a job says what it is part of: SLURM's arrays and heterogeneous jobs, OAR's arrays."""
 _LONGEST = {"unit": 512, "run": 600}
-_ACCOUNT_LENGTH = 255
-_STATE_LENGTH = 32
-_LARGEST = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerState:
-    """How far a manager was read; None: not yet."""
+def write_units(
+    engine: Engine, turn: ClaimTurn, units: Sequence[ManagerUnit], living: Living | None = None
+) -> ClaimCounts:
+    """Write a batch of a manager's runs in one transaction, and give them the runs of nodes that are theirs.
 
-    cluster_id: int
-    good_until_ns: int | None
-    facts_ns: int | None
-
-
-def manager_state(engine: Engine, cluster: str, manager: str) -> ManagerState:
-    """Return how far a manager was read; its cluster is made when first named."""
-    states = schema.manager_states.c
-    with writing(engine).begin() as connection:
-        cluster_id = ensure_cluster(connection, cluster)
-        bulk.upsert(connection, schema.manager_states, ("cluster_id", "manager"), {}, [(cluster_id, manager)])
-        query = select(states.good_until_ns, states.facts_ns).where(
-            states.cluster_id == cluster_id, states.manager == manager
-        )
-        good_ns, facts_ns = connection.execute(query).one()
-    return ManagerState(cluster_id, good_ns, facts_ns)
-
-
-def note_good(engine: Engine, turn: ClaimTurn, until_ns: int) -> None:
-    """Note that all before `until_ns` was read and written."""
-    _note(engine, turn, {"good_until_ns": until_ns, "error": None, "error_since_ns": None})
-
-
-def note_error(engine: Engine, turn: ClaimTurn, error: str) -> None:
-    """Note why a manager could not be read, and since when."""
-    states = schema.manager_states
-    _note(engine, turn, {"error": error[:1000]})
-    first = (states.c.cluster_id == turn.cluster_id) & (states.c.manager == turn.manager)
-    with writing(engine).begin() as connection:
-        connection.execute(
-            update(states).where(first, states.c.error_since_ns.is_(None)).values(error_since_ns=turn.now_ns)
-        )
-
-
-def _note(engine: Engine, turn: ClaimTurn, values: Mapping[str, object]) -> None:
-    states = schema.manager_states
-    with writing(engine).begin() as connection:
-        connection.execute(
-            update(states)
-            .where(states.c.cluster_id == turn.cluster_id, states.c.manager == turn.manager)
-            .values(**values)
-        )
-
-
-def write_units(engine: Engine, turn: ClaimTurn, units: Sequence[ManagerUnit]) -> ClaimCounts:
-    """Write a batch of a manager's runs in one transaction, and give them the runs of nodes that are theirs."""
+    With `living`, those that are said to run and are not among them are written as vanished.
+    """
     # Of two records of one run the later in the answer stands.
     latest = {(unit.unit, unit.run): unit for unit in units if _is_storable(unit)}
     if not latest:
         return ClaimCounts()
     with writing(engine).begin() as connection:
+        if living is not None:
+            settled = settle(connection, turn, living, list(latest.values()))
+            latest = dict(zip(latest, settled, strict=True))
         users = ensure_accounts(connection, schema.users, turn.cluster_id, _seen(latest.values(), "user", turn))
         projects = ensure_accounts(
             connection, schema.projects, turn.cluster_id, _seen(latest.values(), "project", turn)
@@ -100,26 +64,18 @@ def _is_storable(unit: ManagerUnit) -> bool:
 def _seen(units: Iterable[ManagerUnit], field: str, turn: ClaimTurn) -> dict[str, int]:
     seen: dict[str, int] = {}
     for unit in units:
-        word = _cut(getattr(unit, field), _ACCOUNT_LENGTH)
+        word = cut(getattr(unit, field), ACCOUNT_LENGTH)
         if word:
             at_ns = min(turn.now_ns, to_ns(unit.ended_at) if unit.ended_at else turn.now_ns)
             seen[word] = max(seen.get(word, 0), at_ns)
     return seen
 
 
-def _cut(word: str | None, most: int) -> str | None:
-    """Return a word in at most so many bytes of UTF-8, without NUL, which PostgreSQL does not take."""
-    if word is None:
-        return None
-    clean = word.replace("\0", "")
-    return clean.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
-
-
 def _row(turn: ClaimTurn, unit: ManagerUnit, users: Mapping[str, int], projects: Mapping[str, int]) -> bulk.Row:
-    name = _cut(unit.name, 4096)
-    user, project = (_cut(word, _ACCOUNT_LENGTH) for word in (unit.user, unit.project))
+    name = cut(unit.name, TEXT_LENGTH)
+    user, project = (cut(word, ACCOUNT_LENGTH) for word in (unit.user, unit.project))
     given = unit.allocation
-    tags = {_cut(key, 255): _cut(value, 4096) for key, value in unit.tags.items()}
+    tags = {cut(key, 255): cut(value, TEXT_LENGTH) for key, value in unit.tags.items()}
     return (
         *(turn.cluster_id, turn.manager, unit.unit, unit.run, 0),
         name,
@@ -130,18 +86,17 @@ def _row(turn: ClaimTurn, unit: ManagerUnit, users: Mapping[str, int], projects:
         search_text(
             f"{unit.unit} {shown}" if (shown := unit.tags.get("job")) else unit.unit, RunNames(name, user, project)
         ),
-        _cut(unit.state, _STATE_LENGTH) or "unknown",
+        cut(unit.state, STATE_LENGTH) or "unknown",
         None if unit.submitted_at is None else to_ns(unit.submitted_at),
         to_ns(unit.started_at),
         None if unit.ended_at is None else to_ns(unit.ended_at),
-        *(_cut(unit.queue, 255), _cut(unit.group, 255)),
+        *(cut(unit.queue, 255), cut(unit.group, 255)),
         None if unit.nodes is None else json.dumps(unit.nodes),
-        *(given.cpus, _bounded(given.memory_bytes), json.dumps(dict(given.gpus), sort_keys=True), given.nodes),
+        *(given.cpus, bounded(given.memory_bytes), json.dumps(dict(given.gpus), sort_keys=True), given.nodes),
+        cut(next((unit.tags[tag] for tag in GROUP_TAGS if tag in unit.tags), None), 255),
+        None if unit.elapsed_seconds is None else bounded(int(unit.elapsed_seconds * NANOSECONDS_PER_SECOND)),
+        False,  # a claim says otherwise
     )
-
-
-def _bounded(value: int | None) -> int | None:
-    return None if value is None else min(value, _LARGEST)
 
 
 def write_accounts(engine: Engine, turn: ClaimTurn, accounts: Accounts) -> None:
@@ -152,10 +107,12 @@ def write_accounts(engine: Engine, turn: ClaimTurn, accounts: Accounts) -> None:
     with writing(engine).begin() as connection:
         # 0: listed is not seen at work.
         project_ids = ensure_accounts(
-            connection, schema.projects, turn.cluster_id, dict.fromkeys(filter(_fits, names), 0)
+            connection, schema.projects, turn.cluster_id, dict.fromkeys(filter(fits, names), 0)
         )
-        user_ids = ensure_accounts(connection, schema.users, turn.cluster_id, dict.fromkeys(filter(_fits, users), 0))
-        described = {each.name: (_cut(each.description, 4096), _cut(each.parent, 255)) for each in accounts.accounts}
+        user_ids = ensure_accounts(connection, schema.users, turn.cluster_id, dict.fromkeys(filter(fits, users), 0))
+        described = {
+            each.name: (cut(each.description, TEXT_LENGTH), cut(each.parent, 255)) for each in accounts.accounts
+        }
         bulk.update(
             connection,
             schema.projects,
@@ -174,14 +131,10 @@ def write_accounts(engine: Engine, turn: ClaimTurn, accounts: Accounts) -> None:
         bulk.insert(connection, table, ("user_id", "project_id", "manager"), rows)
 
 
-def _fits(word: str) -> bool:
-    return 0 < len(word.encode("utf-8", "replace")) <= _ACCOUNT_LENGTH and "\0" not in word
-
-
 def write_nodes(engine: Engine, turn: ClaimTurn, nodes: Sequence[ManagerNode]) -> None:
     """Replace what a manager says of its nodes, and note that its facts are fresh."""
     table, states = schema.manager_nodes, schema.manager_states
-    rows = {node.name: _node_row(turn, node) for node in nodes if _fits(node.name)}
+    rows = {node.name: _node_row(turn, node) for node in nodes if fits(node.name)}
     columns = [column.name for column in table.columns]
     with writing(engine).begin() as connection:
         mine = (table.c.cluster_id == turn.cluster_id) & (table.c.manager == turn.manager)
@@ -197,10 +150,10 @@ def write_nodes(engine: Engine, turn: ClaimTurn, nodes: Sequence[ManagerNode]) -
 def _node_row(turn: ClaimTurn, node: ManagerNode) -> bulk.Row:
     given = node.allocated or ManagerAllocation()
     return (
-        *(turn.cluster_id, turn.manager, node.name, _cut(node.state, 64) or "unknown", node.is_schedulable),
-        *(_cut(node.reason, 4096), _cut(node.type, 4096), node.cpus, _bounded(node.memory_bytes)),
+        *(turn.cluster_id, turn.manager, node.name, cut(node.state, 64) or "unknown", node.is_schedulable),
+        *(cut(node.reason, TEXT_LENGTH), cut(node.type, TEXT_LENGTH), node.cpus, bounded(node.memory_bytes)),
         json.dumps(dict(node.gpus), sort_keys=True),
-        *(given.cpus, _bounded(given.memory_bytes)),
+        *(given.cpus, bounded(given.memory_bytes)),
         None if node.allocated is None else json.dumps(dict(given.gpus), sort_keys=True),
         *(json.dumps(node.queues), turn.now_ns),
     )

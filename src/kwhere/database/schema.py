@@ -21,13 +21,19 @@ from sqlalchemy import (
 )
 
 from kwhere.core.terms import Component
-from kwhere.database.managed_tables import managed_unit_columns, manager_nodes, manager_states, memberships
+from kwhere.database.managed_tables import (
+    managed_unit_columns,
+    manager_nodes,
+    manager_states,
+    memberships,
+    waiting_units,
+)
 from kwhere.database.tables import Key, metadata
 from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS
 
-__all__ = ["manager_nodes", "manager_states", "memberships", "metadata"]
+__all__ = ["manager_nodes", "manager_states", "memberships", "metadata", "waiting_units"]
 
 PEAK_COLUMNS: tuple[str, ...] = ("memory_peak_bytes", "gpu_memory_peak_bytes")
 """Figures that do not add up: of two, the larger."""
@@ -134,6 +140,10 @@ Index("ix_units_ended", units.c.ended_ns, units.c.id, sqlite_where=_ended, postg
 for _owner in ("user_id", "project_id"):
     _known = units.c[_owner].is_not(None)
     Index(f"ix_units_{_owner}", units.c[_owner], sqlite_where=_known, postgresql_where=_known)
+_grouped = units.c.job_group.is_not(None)
+Index("ix_units_job_group", units.c.job_group, sqlite_where=_grouped, postgresql_where=_grouped)
+_unreported = units.c.is_reported.is_(False)
+Index("ix_units_unreported", units.c.id, sqlite_where=_unreported, postgresql_where=_unreported)
 _live = units.c.ended_ns.is_(None)
 Index("ix_units_live", units.c.cluster_id, sqlite_where=_live, postgresql_where=_live)
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from kwhere.core.managed import Accounts, Changes, ManagerNode, ManagerUnit
+from kwhere.core.managed import Accounts, Changes, ManagerNode, ManagerUnit, Queue
+from kwhere.core.metrics import Sample
 from kwhere.core.timespan import Span
 
 
@@ -32,9 +33,27 @@ class ResourceManager(Protocol):
 
 
 @runtime_checkable
+class QueueingManager(ResourceManager, Protocol):
+    """A manager that also tells what waits in its queue."""
+
+    def fetch_queue(self) -> Queue:
+        """Return what waits now and, where it can tell, what has begun."""
+        ...
+
+
+@runtime_checkable
 class WatchingManager(ResourceManager, Protocol):
-    """A manager that also pushes."""
+    """A manager that also pushes. It is not asked for spans then: what it no longer knows it cannot tell."""
 
     def watch(self, cursor: str | None) -> Changes:
-        """Return what changed since `cursor`, waiting a bounded time for it; None: all that live."""
+        """Return what changed since `cursor`, waiting a bounded time; None, or a past it forgot: all it knows."""
+        ...
+
+
+@runtime_checkable
+class ObservingManager(ResourceManager, Protocol):
+    """A manager that knows more than units: things of its cluster worth a metric."""
+
+    def samples(self, cluster: str) -> Iterable[Sample]:
+        """Return what it last read, asking nobody; `cluster` is "" where there is but one such manager. Any thread."""
         ...

@@ -1,7 +1,8 @@
-"""The pass that reads one resource manager: its units into the account, its accounts and nodes beside them.
+"""The pass that reads one resource manager: its units into the account, its queue, accounts and nodes beside them.
 
 How far it got is kept. A window is noted as good only once it is written, so what fails is asked for again, an outage
-is made up for from where it began, and each look goes back a little: managers write late.
+is made up for from where it began, and each look goes back a little: managers write late. A manager that pushes is
+heard from where it was heard last instead (`watched_units`).
 """
 
 from collections.abc import Iterator
@@ -12,22 +13,20 @@ from sqlalchemy import Engine
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import KwhereError
+from kwhere.core.managed import Queue
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.database.claims import ClaimCounts, ClaimTurn, claim_waiting, oldest_waiting
 from kwhere.database.grid import from_ns, to_ns
-from kwhere.database.managed_units import (
-    manager_state,
-    note_error,
-    note_good,
-    write_accounts,
-    write_nodes,
-    write_units,
-)
+from kwhere.database.managed_units import write_accounts, write_nodes, write_units
+from kwhere.database.manager_states import ManagerState, manager_state, note_error, note_good
+from kwhere.database.vanished import Living, end_vanished
+from kwhere.database.waiting import write_queue
 from kwhere.resource_managers.registry import BuiltManager
+from kwhere.resource_managers.resource_manager import QueueingManager, WatchingManager
 from kwhere.server.passes import Turn
+from kwhere.server.watched_units import BATCH, hear
 
-BATCH = 1000
 DEEP_SECONDS = 3600
 """How often the manager is asked again about the time of runs that it did not know."""
 MENDED_SECONDS = 300
@@ -57,13 +56,10 @@ class ManagerPass:
         """Read what is new. Raises KwhereError, after noting it; the same span is then read again."""
         self._due_ns = self._clock.monotonic_ns() + _ns(self._settings.interval_seconds)
         state = manager_state(self._engine, self._settings.cluster, self._manager.claims)
-        now_ns = self._clock.utc_ns()
-        work = ClaimTurn(state.cluster_id, self._manager.claims, now_ns)
+        work = ClaimTurn(state.cluster_id, self._manager.claims, self._clock.utc_ns())
         try:
-            self._read(work, self._start(state.good_until_ns, now_ns), turn)
-            if state.facts_ns is None or now_ns - state.facts_ns >= _ns(self._settings.facts_seconds):
-                write_accounts(self._engine, work, self._manager.source.fetch_accounts())
-                write_nodes(self._engine, work, self._manager.source.fetch_nodes())
+            if self._read(work, state, turn) and turn.goes_on():
+                self._read_facts(work, state)
         except KwhereError as error:
             self._has_failed = True
             note_error(self._engine, work, str(error))
@@ -72,25 +68,67 @@ class ManagerPass:
             self._has_failed = False
             self._deep_ns = self._clock.monotonic_ns() + _ns(MENDED_SECONDS)
 
+    def _read_facts(self, work: ClaimTurn, state: ManagerState) -> None:
+        if state.facts_ns is None or work.now_ns - state.facts_ns >= _ns(self._settings.facts_seconds):
+            write_accounts(self._engine, work, self._manager.source.fetch_accounts())
+            write_nodes(self._engine, work, self._manager.source.fetch_nodes())
+
+    def _read(self, work: ClaimTurn, state: ManagerState, turn: Turn) -> bool:
+        """Return whether all was read: else somebody stopped us."""
+        source = self._manager.source
+        if isinstance(source, WatchingManager):
+            cursor = None if self._waits_since(work) is not None else state.cursor
+            counts = hear(self._engine, source, work, state, cursor)
+            queue, fault = self._queue()
+        else:
+            # The queue comes first: what starts meanwhile is then young, and not taken for lost.
+            queue, fault = self._queue()
+            living = None
+            if queue is not None and queue.living is not None:
+                living = Living(work.now_ns, state.heard_ns, queue.living)
+            read = self._read_windows(work, self._start(state.good_until_ns, work.now_ns), living, turn)
+            if read is None:
+                return False
+            counts = read
+            if living is not None:
+                end_vanished(self._engine, work, living)
+        if queue is not None:
+            write_queue(self._engine, work, queue.waiting)
+        self._tell(counts.plus(claim_waiting(self._engine, work, turn.goes_on)))
+        if fault is not None:
+            raise fault
+        return True
+
+    def _queue(self) -> tuple[Queue | None, KwhereError | None]:
+        """A controller that is away keeps nobody from reading the accounting."""
+        source = self._manager.source
+        if not isinstance(source, QueueingManager):
+            return None, None
+        try:
+            return source.fetch_queue(), None
+        except KwhereError as error:
+            return None, error
+
+    def _tell(self, counts: ClaimCounts) -> None:
+        if counts.claimed or counts.unverified:
+            log.info(
+                "runs of nodes mapped", server_pass=self.name, claimed=counts.claimed, unverified=counts.unverified
+            )
+
     def _start(self, good_until_ns: int | None, now_ns: int) -> int:
         first_ns = now_ns - _ns(self._settings.backfill_days * 86_400)
         if good_until_ns is None:
             return first_ns
         return max(first_ns, min(good_until_ns, now_ns) - _ns(self._settings.overlap_seconds))
 
-    def _read(self, work: ClaimTurn, start_ns: int, turn: Turn) -> None:
+    def _read_windows(self, work: ClaimTurn, start_ns: int, living: Living | None, turn: Turn) -> ClaimCounts | None:
         counts = ClaimCounts()
         for window in self._windows(start_ns, work.now_ns):
             if not turn.goes_on():
-                return
-            counts = counts.plus(self._take(work, window))
+                return None
+            counts = counts.plus(self._take(work, window, living))
             note_good(self._engine, work, to_ns(window.end))
-        counts = counts.plus(self._look_deep(work, start_ns, turn))
-        counts = counts.plus(claim_waiting(self._engine, work, turn.goes_on))
-        if counts.claimed or counts.unverified:
-            log.info(
-                "runs of nodes mapped", server_pass=self.name, claimed=counts.claimed, unverified=counts.unverified
-            )
+        return counts.plus(self._look_deep(work, start_ns, living, turn))
 
     def _windows(self, start_ns: int, end_ns: int) -> Iterator[Span]:
         width_ns = _ns(self._settings.window_hours * 3600)
@@ -101,26 +139,30 @@ class ManagerPass:
             yield Span(from_ns(start_ns), from_ns(next_ns))
             start_ns = next_ns
 
-    def _take(self, work: ClaimTurn, window: Span) -> ClaimCounts:
+    def _take(self, work: ClaimTurn, window: Span, living: Living | None) -> ClaimCounts:
         counts = ClaimCounts()
         units = iter(self._manager.source.fetch_units(window))
         while batch := list(islice(units, BATCH)):
-            counts = counts.plus(write_units(self._engine, work, batch))
+            counts = counts.plus(write_units(self._engine, work, batch, living))
         return counts
 
-    def _look_deep(self, work: ClaimTurn, start_ns: int, turn: Turn) -> ClaimCounts:
+    def _waits_since(self, work: ClaimTurn) -> int | None:
+        """Return since when runs of nodes wait, now and then: their manager is then asked about that time again."""
+        if self._clock.monotonic_ns() < self._deep_ns:
+            return None
+        self._deep_ns = self._clock.monotonic_ns() + _ns(DEEP_SECONDS)
+        return oldest_waiting(self._engine, work)
+
+    def _look_deep(self, work: ClaimTurn, start_ns: int, living: Living | None, turn: Turn) -> ClaimCounts:
         """A manager that was cut off writes of the past once it is back: ask again where runs of nodes wait for it."""
         counts = ClaimCounts()
-        if self._clock.monotonic_ns() < self._deep_ns:
-            return counts
-        self._deep_ns = self._clock.monotonic_ns() + _ns(DEEP_SECONDS)
-        oldest_ns = oldest_waiting(self._engine, work)
+        oldest_ns = self._waits_since(work)
         if oldest_ns is None or oldest_ns >= start_ns:
             return counts
         for window in self._windows(oldest_ns, start_ns):
             if not turn.goes_on():
                 break
-            counts = counts.plus(self._take(work, window))
+            counts = counts.plus(self._take(work, window, living))
         return counts
 
 

@@ -16,7 +16,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.engine import open_engine
 from kwhere.database.maintenance import upgrade
-from kwhere.database.managed_units import manager_state
+from kwhere.database.manager_states import manager_state
 from kwhere.database.settings import DatabaseSettings
 from kwhere.resource_managers.plugin import ManagerSettings
 from kwhere.resource_managers.registry import BuiltManager
