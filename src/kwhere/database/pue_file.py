@@ -1,12 +1,10 @@
 """A site's own series of PUE, as CSV: `start,pue`, in force until the next row."""
 
-import csv
-import io
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from kwhere.core.csv_rows import csv_rows
 from kwhere.core.errors import SourceError
 from kwhere.database.grid import to_ns
 from kwhere.database.local_time import to_utc
@@ -36,38 +34,15 @@ def parse_pue(content: bytes, zone: ZoneInfo, place: str) -> Steps[float]:
     except UnicodeDecodeError as error:
         raise SourceError(f"{place}: expected UTF-8, found another byte at {error.start}") from error
     found: dict[int, float] = {}
-    for where, start, ratio in _rows(text, place):
-        start_ns = _start(start, zone, where)
+    for row in csv_rows(text, place, ("start", "pue")):
+        start = row.cells["start"]
+        start_ns = _start(start, zone, row.place)
         if start_ns in found:
-            raise SourceError(f"{where}: expected each start once, found {start[:40]!r} again")
-        found[start_ns] = _ratio(ratio, where)
+            raise SourceError(f"{row.place}: expected each start once, found {start[:40]!r} again")
+        found[start_ns] = _ratio(row.cells["pue"], row.place)
     if not found:
         raise SourceError(f"{place}: expected rows, found none")
     return Steps.of(found.items())
-
-
-def _rows(text: str, place: str) -> Iterator[tuple[str, str, str]]:
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
-    if not lines:
-        raise SourceError(f"{place}: expected a line with names of columns, found nothing")
-    delimiter = max(",;\t", key=lines[0][1].count)
-    header = _cells(lines[0][1], delimiter, f"{place} line {lines[0][0]}")
-    if not {"start", "pue"} <= set(header):
-        raise SourceError(f"{place} line {lines[0][0]}: expected columns start and pue, found {str(header)[:100]}")
-    for number, line in lines[1:]:
-        where = f"{place} line {number}"
-        cells = _cells(line, delimiter, where)
-        if len(cells) != len(header):
-            raise SourceError(f"{where}: expected {len(header)} cells, found {len(cells)}")
-        yield where, cells[header.index("start")], cells[header.index("pue")]
-
-
-def _cells(line: str, delimiter: str, where: str) -> list[str]:
-    try:
-        rows = list(csv.reader(io.StringIO(line), delimiter=delimiter))
-    except csv.Error as error:
-        raise SourceError(f"{where}: expected CSV: {error}") from error
-    return [cell.strip() for cell in rows[0]] if rows else []
 
 
 def _start(text: str, zone: ZoneInfo, where: str) -> int:

@@ -1,7 +1,5 @@
 """The site's own factors as CSV or JSON, read strictly: the site can mend what is wrong, so it is told; pure."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+from kwhere.core.csv_rows import csv_rows
 from kwhere.core.errors import SourceError
 from kwhere.core.timespan import Span
 from kwhere.emission_factors.provider import Quality
@@ -63,26 +62,8 @@ def read_rows(text: str, form: FileForm, place: str, zone: str, *, is_json: bool
 
 
 def _csv_records(text: str, form: FileForm, place: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
-    if not lines:
-        raise SourceError(f"{place}: expected a line with names of columns, found nothing")
-    try:
-        reader = csv.reader(io.StringIO("\n".join(line for _, line in lines)), delimiter=_delimiter(lines[0][1]))
-        table = list(reader)
-    except csv.Error as error:
-        raise SourceError(f"{place}: expected CSV: {error}") from error
-    header = [name.strip() for name in table[0]]
-    for name in ("start", "grams_per_kwh"):
-        if form.column(name) not in header:
-            raise SourceError(f"{place} line {lines[0][0]}: expected a column {form.column(name)}, found {header}")
-    for (number, _), cells in zip(lines[1:], table[1:], strict=False):
-        if len(cells) != len(header):
-            raise SourceError(f"{place} line {number}: expected {len(header)} cells, found {len(cells)}")
-        yield f"{place} line {number}", dict(zip(header, (cell.strip() for cell in cells), strict=True))
-
-
-def _delimiter(header: str) -> str:
-    return max(",;\t", key=header.count)
+    for row in csv_rows(text, place, [form.column(name) for name in ("start", "grams_per_kwh")]):
+        yield row.place, row.cells
 
 
 def _json_records(text: str, form: FileForm, place: str) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -38,7 +38,7 @@ def test_a_date_alone_is_midnight() -> None:
     [
         ("", "expected a line with names of columns"),
         ("start,pue\n", "expected rows, found none"),
-        ("when,pue\n2026-01-01,1.2", "line 1: expected columns start and pue"),
+        ("when,pue\n2026-01-01,1.2", "line 1: expected a column start"),
         ("start,pue\n2026-01-01", "line 2: expected 2 cells, found 1"),
         ("start,pue\n\n2026-01-01,", "line 3: pue: expected a ratio from 1 to 5, found ''"),
         ("start,pue\n2026-01-01,125", "found '125'"),
@@ -50,7 +50,7 @@ def test_a_date_alone_is_midnight() -> None:
         ("start,pue\n2026-01-01,1.2\n2026-01-01,1.3", "line 3: expected each start once"),
         ("start,pue\n2026-03-29T02:30,1.2", "is skipped by the change of clocks in Europe/Paris"),
         ("start,pue\n2026-10-25T02:30,1.2", "comes twice with the change of clocks"),
-        ("<!doctype html><html>", "expected columns start and pue"),
+        ("<!doctype html><html>", "expected a column start"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, message: str) -> None:
