@@ -1,11 +1,11 @@
-"""Keystone: a token from a password or an application credential, and where the compute service is."""
+"""Keystone: a token from a password or an application credential, and questions asked with it."""
 
 import json
 from collections.abc import Mapping
 
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
-from kwhere.resource_managers.openstack_rows import decode, inner, objects, text
-from kwhere.resource_managers.openstack_settings import OpenStackSettings
+from kwhere.resource_managers.keystone_settings import KeystoneLogin
+from kwhere.resource_managers.openstack_rows import decode
 from kwhere.transport.credentials import check_base_url
 from kwhere.transport.http import Answer, HttpClient
 
@@ -13,37 +13,34 @@ from kwhere.transport.http import Answer, HttpClient
 class Keystone:
     """Logs in when it must: at first, and when a token was refused. Asks Keystone and Nova with the token."""
 
-    def __init__(self, settings: OpenStackSettings) -> None:
+    def __init__(self, settings: KeystoneLogin) -> None:
         """Raises ConfigError for an address that would carry the secret in the clear."""
         check_base_url(settings.auth_url, bearer=True)
-        if settings.compute_url is not None:
-            check_base_url(settings.compute_url, bearer=True)
         self._settings = settings
         base = settings.auth_url.split("?", 1)[0].rstrip("/")
         self.identity_url = base if base.endswith("/v3") else f"{base}/v3"
         self._clients: dict[str, HttpClient] = {}
         self._token: str | None = None
-        self._compute_url: str | None = settings.compute_url
+        self._told: Answer | None = None
 
     def identity(self, path: str, params: Mapping[str, str] | None = None) -> Mapping[str, object]:
         """Return Keystone's answer. Raises Unavailable and SourceError."""
-        return self._ask(self.identity_url, path, params or {}, {})
+        return self.ask(self.identity_url, path, params or {}, {})
 
-    def compute(self, path: str, params: Mapping[str, str]) -> Mapping[str, object]:
-        """Return Nova's answer in the microversion of the settings. Raises Unavailable and SourceError."""
-        version = self._settings.microversion
-        headers = {"OpenStack-API-Version": f"compute {version}", "X-OpenStack-Nova-API-Version": version}
-        if self._compute_url is None:
+    def token_document(self) -> Mapping[str, object]:
+        """Return what Keystone says of the token, with its catalogue. Raises Unavailable and SourceError."""
+        if self._told is None:
             self._log_in()
-        assert self._compute_url is not None
-        return self._ask(self._compute_url.rstrip("/"), path, params, headers)
+        assert self._told is not None
+        return decode(self._told.body, f"{self.identity_url}/auth/tokens")
 
     def close(self) -> None:
         """Give back the connections."""
         for client in self._clients.values():
             client.close()
 
-    def _ask(self, url: str, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Mapping[str, object]:
+    def ask(self, url: str, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Mapping[str, object]:
+        """Return the answer of a service to a question with the token. Raises Unavailable and SourceError."""
         place = f"{url}{path}"
         is_fresh = self._token is None
         answer = self._with_token(url, path, params, headers)
@@ -78,9 +75,7 @@ class Keystone:
         token = answer.headers.get("x-subject-token", "")
         if not token or not token.isascii() or not token.isprintable():
             raise SourceError(f"{place}: expected a token in X-Subject-Token, found none")
-        if self._settings.compute_url is None:
-            self._compute_url = compute_url_of(decode(answer.body, place), self._settings)
-        self._token = token
+        self._token, self._told = token, answer
         return token
 
     def _secret(self) -> str:
@@ -95,7 +90,7 @@ class Keystone:
         return lines[0]
 
 
-def login_of(settings: OpenStackSettings, secret: str) -> dict[str, object]:
+def login_of(settings: KeystoneLogin, secret: str) -> dict[str, object]:
     """Return what is posted to log in: scoped to a project, to the system, or by an application credential."""
     if settings.application_credential_id is not None:
         credential = {"id": settings.application_credential_id, "secret": secret}
@@ -105,26 +100,6 @@ def login_of(settings: OpenStackSettings, secret: str) -> dict[str, object]:
     if settings.project is not None:
         scope = {"project": {"name": settings.project, "domain": {"name": settings.project_domain}}}
     return {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
-
-
-def compute_url_of(document: Mapping[str, object], settings: OpenStackSettings) -> str:
-    """Return the address of the compute service in a token's catalogue. Raises Unavailable that says what there is."""
-    found: dict[str, str] = {}
-    for service in objects(inner(document, "token").get("catalog")):
-        if service.get("type") != "compute":
-            continue
-        for endpoint in objects(service.get("endpoints")):
-            region = text(endpoint.get("region_id")) or text(endpoint.get("region")) or ""
-            url = text(endpoint.get("url"))
-            if url is not None and endpoint.get("interface") == settings.interface:
-                found.setdefault(region, url)
-    if settings.region is None and len(found) == 1:
-        return next(iter(found.values()))
-    if settings.region in found:
-        return found[settings.region]
-    wanted = f"region {settings.region}" if settings.region is not None else "one region, or the setting region"
-    there = ", ".join(sorted(found)) or "none"
-    raise Unavailable("absent", f"catalogue: expected compute, {settings.interface}, {wanted}; found {there}")
 
 
 def _fault(status: int, place: str) -> Unavailable:

@@ -11,6 +11,7 @@ from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
 from kwhere.core.timespan import Span
 from kwhere.discovery.libvirt import MANAGER as UNITS
 from kwhere.resource_managers.keystone import Keystone
+from kwhere.resource_managers.nova import Nova
 from kwhere.resource_managers.openstack_lists import compute_rows, identity_rows
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
 from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, node_of, unit_of
@@ -38,6 +39,7 @@ class OpenStackManager:
         self._settings = settings
         self._clock = clock
         self._keystone = Keystone(settings)
+        self._nova = Nova(self._keystone, settings)
         self._names: Names | None = None
         self._named_ns = 0
         self._told_unnamed = False
@@ -90,7 +92,7 @@ class OpenStackManager:
         yield from self._live
 
     def _rows(self, path: str, key: str, params: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
-        return compute_rows(self._keystone, path, key, params, self._settings.page_size)
+        return compute_rows(self._nova, path, key, params, self._settings.page_size)
 
     def _reading(self) -> Reading:
         flavors: Mapping[str, Mapping[str, object]] = {}

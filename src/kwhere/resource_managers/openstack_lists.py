@@ -5,19 +5,20 @@ from urllib.parse import parse_qsl, urlsplit
 
 from kwhere.core.errors import SourceError
 from kwhere.resource_managers.keystone import Keystone
+from kwhere.resource_managers.nova import Nova
 from kwhere.resource_managers.openstack_rows import inner, listed, objects, text
 
 _MOST_PAGES = 10_000
 
 
 def compute_rows(
-    keystone: Keystone, path: str, key: str, params: Mapping[str, str], page_size: int
+    nova: Nova, path: str, key: str, params: Mapping[str, str], page_size: int
 ) -> Iterator[Mapping[str, object]]:
     """Yield the records of one of Nova's lists. Raises Unavailable and SourceError."""
     marker: str | None = None
     for _ in range(_MOST_PAGES):
         paging = {"limit": str(page_size), **({"marker": marker} if marker else {})}
-        document = keystone.compute(path, {**params, **paging})
+        document = nova.get(path, {**params, **paging})
         rows = listed(document, key, path)
         yield from objects(rows)
         # The link's address may be one that only the cloud itself reaches: that there is one is what counts.

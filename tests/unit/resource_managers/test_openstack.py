@@ -17,7 +17,7 @@ from tests.openstack_site import PASSWORD, UUID, Cloud, ended, server, serving
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.managed import Account, ManagerUnit, Membership
 from kwhere.core.timespan import Span
-from kwhere.resource_managers.keystone import compute_url_of
+from kwhere.resource_managers.nova import compute_url_of
 from kwhere.resource_managers.openstack import OpenStackManager, plugin
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
 from kwhere.resource_managers.openstack_rows import decode, instant
