@@ -5,19 +5,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from tests.fake_places import SAID, FakePlaces
 from tests.fake_units import FACTOR_G_PER_KWH, METHODS, NOW, UNITS, energy_of, sum_of
 
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, EntryKind
 from kwhere.core.timespan import Span
+from kwhere.database.account_records import (
+    ALL_ACCOUNTS,
+    AccountPage,
+    AccountQuery,
+    AccountRecord,
+    ClusterRecord,
+)
 from kwhere.database.gpu_records import GpuHold
 from kwhere.database.reader import AmbiguousNode, BadCursor
 from kwhere.database.records import (
-    AccountPage,
-    AccountRecord,
     BalanceSlot,
     BucketPower,
-    ClusterRecord,
     ComponentBalance,
     ComponentShares,
     DatabaseHealth,
@@ -56,7 +61,7 @@ class FixedClock:
 
 
 @dataclass
-class FakeAccount:
+class FakeAccount(FakePlaces):
     """Answers like the database's reader, from `UNITS`."""
 
     records: tuple[UnitRecord, ...] = UNITS
@@ -164,15 +169,14 @@ class FakeAccount:
     def clusters(self) -> Sequence[ClusterRecord]:
         return () if self.empty else (ClusterRecord("local", 2, {NodeState.UP: 2}, 9, 318_000_000, self.zone),)
 
-    def users(
-        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
-    ) -> AccountPage:
-        return AccountPage(_accounts([r.user for r in self.records], name), None)
+    def users(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
+        return AccountPage(_accounts([r.user for r in self.records], query), None)
 
-    def projects(
-        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
-    ) -> AccountPage:
-        return AccountPage(_accounts([r.project for r in self.records], name), None)
+    def projects(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
+        found = _accounts([r.project for r in self.records], query)
+        return AccountPage(
+            tuple(replace(each, description="Flow around wings", parent="engineering") for each in found), None
+        )
 
     def nodes(
         self,
@@ -233,9 +237,13 @@ def _matches(record: UnitRecord, query: UnitQuery) -> bool:
         (query.manager, record.manager),
         (query.user, record.user),
         (query.project, record.project),
-        (query.state, record.state),
+        (query.queue, record.queue),
     )
     if any(asked is not None and asked != found for asked, found in wanted):
+        return False
+    if query.states and record.state not in query.states:
+        return False
+    if query.jobs is not None and record.unit not in query.jobs.units:
         return False
     if query.node is not None and query.node not in record.nodes:
         return False
@@ -285,11 +293,11 @@ def _usage_row(by: UsageBy, key: str | None, group: Sequence[UnitRecord]) -> Usa
     )
 
 
-def _accounts(names: Sequence[str | None], wanted: str | None) -> tuple[AccountRecord, ...]:
+def _accounts(names: Sequence[str | None], query: AccountQuery) -> tuple[AccountRecord, ...]:
     return tuple(
         AccountRecord("local", name, names.count(name), 1, 3_600_000_000_000, 56.0, NOW)
         for name in sorted({n for n in names if n is not None})
-        if wanted in (None, name)
+        if query.name in (None, name) and query.parent is None
     )
 
 
@@ -316,6 +324,7 @@ def _node(name: str, watts: float, completeness: float) -> NodeRecord:
         measured_ratio=0.941,
         lost_records=0,
         quarantined_slots=0,
+        said=SAID if name == "node-a" else (),
     )
 
 

@@ -12,7 +12,7 @@ from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, Method
 from kwhere.database.power import fade
 from kwhere.database.reader import BadCursor
-from kwhere.database.records import PartEnergy, UnitQuery, UnitSort
+from kwhere.database.records import JobWords, PartEnergy, UnitQuery, UnitSort
 
 
 @pytest.fixture
@@ -138,16 +138,23 @@ def test_a_cursor_of_another_list_is_refused(site: Site) -> None:
         (UnitQuery(cluster="c1", manager="slurm"), "a b"),
         (UnitQuery(cluster="c2"), "c"),
         (UnitQuery(cluster="none"), ""),
-        (UnitQuery(state="running"), "c"),
-        (UnitQuery(state="ended"), "a b"),
+        (UnitQuery(states=("running",)), "c"),
+        (UnitQuery(states=("ended",)), "a b"),
         (UnitQuery(node="n1"), "a b"),
-        (UnitQuery(node="n2", state="running"), "c"),
+        (UnitQuery(node="n2", states=("running",)), "c"),
         (UnitQuery(q="CFD"), "a"),
         (UnitQuery(q="ali"), "a c"),
         (UnitQuery(q="%"), ""),
         (UnitQuery(span=minutes(-9, 1)), "a b"),
         (UnitQuery(span=minutes(1, 2)), ""),
         (UnitQuery(span=minutes(3, 9)), "c"),
+        (UnitQuery(span=minutes(-9, 1), running=True), "a b c"),
+        (UnitQuery(span=minutes(9, 10), running=True), "c"),
+        (UnitQuery(states=("running", "failed")), "c"),
+        (UnitQuery(states=("failed",)), ""),
+        (UnitQuery(jobs=JobWords(units=frozenset(["a", "c"]))), "a c"),
+        (UnitQuery(cluster="c2", jobs=JobWords(units=frozenset(["a", "c"]))), "c"),
+        (UnitQuery(jobs=JobWords()), ""),
     ],
 )
 def test_filters_find_what_they_say(site: Site, query: UnitQuery, found: str) -> None:

@@ -43,17 +43,34 @@ class UsageBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class JobWords:
+    """Jobs that were asked for by their ids."""
+
+    units: frozenset[str] = frozenset()
+    """Native ids, and the numbers of arrays and heterogeneous jobs, which stand for all their parts."""
+    shown: frozenset[str] = frozenset()
+    """Ids as the manager shows them: `123_4`, `123+0`."""
+    runs: frozenset[str] = frozenset()
+    """Runs that are unique for ever: SLUIDs."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnitQuery:
-    """A page of units. `after` is the opaque cursor of the page before; `state` is `running` or `ended`."""
+    """A page of units. `after` is the opaque cursor of the page before."""
 
     cluster: str | None = None
     manager: str | None = None
     user: str | None = None
     project: str | None = None
-    state: str | None = None
+    states: tuple[str, ...] = ()
+    """Any of them: `running`, `ended`, or a word of its manager in lower case, such as `failed`."""
+    queue: str | None = None
     node: str | None = None
+    jobs: JobWords | None = None
     span: Span | None = None
     """Only units that lived within it."""
+    running: bool = False
+    """Also those that have not ended, whatever the span."""
     q: str | None = None
     """Part of a unit's id, name, user or project; case does not matter."""
     sort: UnitSort = UnitSort.ENERGY_JOULES

@@ -21,8 +21,10 @@ from kwhere.api.csv_text import (
 from kwhere.api.models import SeriesList, Unit, UnitList
 from kwhere.api.problems import BadRequest
 from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view
+from kwhere.core.errors import SourceError
 from kwhere.core.timespan import Span
-from kwhere.database.records import UnitQuery, UnitRecord, UnitSort
+from kwhere.database.records import JobWords, UnitQuery, UnitRecord, UnitSort
+from kwhere.reports.job_words import parse_jobs, parse_states
 from kwhere.reports.sources import Sources
 from kwhere.reports.unit_charts import UNIT_CHART_NAMES, lifetime_of, unit_charts
 from kwhere.series.charts import choose_step
@@ -51,10 +53,19 @@ def list_units(
     manager: Filter = None,
     user: Filter = None,
     project: Filter = None,
-    state: Filter = None,
+    state: Annotated[
+        str | None,
+        Query(description="running, ended, or words of managers such as failed,timeout", max_length=400),
+    ] = None,
+    queue: Annotated[str | None, Query(description="Partition, queue or namespace", max_length=255)] = None,
     node: Filter = None,
+    job: Annotated[
+        list[str] | None,
+        Query(description="Ids as managers write them: 123, 123_4, 123_[1-3], 123+0, 123.batch, 100-105,107"),
+    ] = None,
     start: From = None,
     to: To = None,
+    running: Annotated[bool, Query(description="Also units that have not ended, whatever the span")] = False,
     q: Annotated[str | None, Query(description="Part of an id, name, user or project", max_length=200)] = None,
     sort: Annotated[str, Query(description="A stored figure, - for descending")] = "-energy_joules",
     limit: Limit = 50,
@@ -63,16 +74,17 @@ def list_units(
 ) -> UnitList | StreamingResponse:
     """Return units, sorted by a stored lifetime figure, page by page; as CSV all that match."""
     key, descending = parse_sort(sort)
-    if state not in (None, "running", "ended"):
-        raise BadRequest(f"state: expected running or ended, found {state!r}")
     query = UnitQuery(
         cluster=cluster,
         manager=manager,
         user=user,
         project=project,
-        state=state,
+        states=_states_of(state),
+        queue=queue,
         node=node,
+        jobs=_jobs_of(job),
         span=optional_span(sources, start, to),
+        running=running,
         q=q or None,
         sort=key,
         descending=descending,
@@ -83,6 +95,20 @@ def list_units(
         header = [*UNIT_HEADER, *optional_header(sources.optional, of_units=True)]
         return csv_answer(header, _unit_rows(sources, query), "units.csv")
     return unit_list_view(sources.account.units(query))
+
+
+def _states_of(words: str | None) -> tuple[str, ...]:
+    try:
+        return parse_states(words or "")
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+
+
+def _jobs_of(words: list[str] | None) -> JobWords | None:
+    try:
+        return parse_jobs(words) if words else None
+    except SourceError as error:
+        raise BadRequest(f"job: {error}") from error
 
 
 def _unit_rows(sources: Sources, query: UnitQuery) -> Iterator[list[Cell]]:

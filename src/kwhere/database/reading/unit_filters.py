@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, union_all
 
+from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import to_ns
+from kwhere.database.identities import RUNNING
+from kwhere.database.reading.job_filters import job_arms
 from kwhere.database.records import UnitQuery
 
 FEW = 10_000
@@ -30,9 +33,14 @@ def conditions(connection: Connection, query: UnitQuery) -> list[ColumnElement[b
     if query.node is not None:
         found.append(_units.id.in_(_on_node(connection, query)))
     if query.span is not None:
-        found.append(_units.started_ns < to_ns(query.span.end))
-        found.append(or_(_units.ended_ns.is_(None), _units.ended_ns > to_ns(query.span.start)))
+        found.append(_within(query.span, running=query.running))
     return found
+
+
+def _within(span: Span, *, running: bool) -> ColumnElement[bool]:
+    is_live, began = _units.ended_ns.is_(None), _units.started_ns < to_ns(span.end)
+    ended = and_(began, _units.ended_ns > to_ns(span.start))
+    return or_(is_live if running else and_(is_live, began), ended)
 
 
 def _plain(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]]:
@@ -41,8 +49,12 @@ def _plain(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]
         found.append(_units.cluster_id.in_(cluster_ids(connection, query.cluster)))
     if query.manager is not None:
         found.append(_units.manager == query.manager)
-    if query.state is not None:
-        found.append(_state(query.state))
+    if query.states:
+        found.append(or_(*(_state(word) for word in query.states)))
+    if query.queue is not None:
+        found.append(_units.queue == query.queue)
+    if query.jobs is not None:
+        found.append(or_(*job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))))
     if query.q:
         found.append(_holds(query.q))
     return found
@@ -86,7 +98,7 @@ def _on_node(connection: Connection, query: UnitQuery) -> Select[tuple[int]]:
         select(nodes.id).where(nodes.name == query.node, nodes.cluster_id.in_(cluster_ids(connection, query.cluster)))
     ).scalars()
     wanted = select(runs.unit_id).where(runs.node_id.in_(list(node_ids)), runs.unit_id.is_not(None))
-    return wanted.where(runs.ended_ns.is_(None)) if query.state == "running" else wanted
+    return wanted.where(runs.ended_ns.is_(None)) if query.states == (RUNNING,) else wanted
 
 
 def candidates(connection: Connection, query: UnitQuery) -> Sequence[int] | Select[tuple[int]] | None:
@@ -112,7 +124,11 @@ def _count(connection: Connection, ids: Select[tuple[int]]) -> int:
 def _narrowings(connection: Connection, query: UnitQuery) -> Sequence[Select[tuple[int]]]:
     ids = select(_units.id)
     found = [ids.where(column.in_(owner_ids)) for column, owner_ids in _owners(connection, query)]
-    if query.state == "running":
+    if query.jobs is not None:
+        named = job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))
+        arms = union_all(*(ids.where(arm) for arm in named)).subquery()
+        found.append(select(arms.c.id))
+    if query.states == (RUNNING,):
         found.append(ids.where(_units.ended_ns.is_(None)))
     if query.node is not None:
         found.append(_on_node(connection, query))

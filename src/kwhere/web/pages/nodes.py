@@ -136,8 +136,8 @@ def node_page(pages: Pages, request: Request) -> Response:
 def units_on(record: NodeRecord, span: Span | None) -> UnitQuery:
     """Return the query for the units on a node: by power now, or by energy of those that ran within `span`."""
     if span is None:
-        state, sort = "running", UnitSort.POWER_WATTS
-        return UnitQuery(cluster=record.cluster, node=record.node, state=state, sort=sort, limit=UNITS_SHOWN)
+        states, sort = ("running",), UnitSort.POWER_WATTS
+        return UnitQuery(cluster=record.cluster, node=record.node, states=states, sort=sort, limit=UNITS_SHOWN)
     return UnitQuery(cluster=record.cluster, node=record.node, span=span, limit=UNITS_SHOWN)
 
 

@@ -9,12 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kwhere.database.records import UnitPage, UnitQuery, UnitSort
+from kwhere.reports.job_words import parse_states
 from kwhere.web.formatting import recent_time_tag
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import SpanChoice, choose_span
 from kwhere.web.units_table import COLUMNS, LOUD, UnitColumn, chosen_columns, quality_marks, show_columns
 
-FILTERS = ("cluster", "manager", "user", "project", "state", "node", "q")
+FILTERS = ("cluster", "manager", "user", "project", "state", "queue", "node", "q")
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "run", "systemd", "session", "process")
 DEFAULT_SORT = "-energy_joules"
 
@@ -71,17 +72,15 @@ def has_span(params: Mapping[str, str]) -> bool:
 def unit_query(params: Mapping[str, str], choice: SpanChoice | None, limit: int) -> UnitQuery:
     """Return the query of a URL. Raises ValueError for a sort or state that is none."""
     sort = params.get("sort", DEFAULT_SORT)
-    state = params.get("state")
     if sort.removeprefix("-") not in set(UnitSort):
         raise ValueError(f"sort: expected one of {', '.join(UnitSort)}, found {sort!r}")
-    if state not in (None, "running", "ended"):
-        raise ValueError(f"state: expected running or ended, found {state!r}")
     return UnitQuery(
         cluster=params.get("cluster"),
         manager=params.get("manager"),
         user=params.get("user"),
         project=params.get("project"),
-        state=state,
+        states=parse_states(params.get("state", "")),
+        queue=params.get("queue"),
         node=params.get("node"),
         span=choice.span if choice else None,
         q=params.get("q"),
