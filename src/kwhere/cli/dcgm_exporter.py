@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from kwhere._version import __version__
-from kwhere.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from kwhere.core.errors import ConfigError, KwhereError
+from kwhere.cli.exits import run_command
 
 PROGRAM = "dcgm-exporter"
 
@@ -236,20 +235,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_program(arguments: Sequence[str]) -> int:
-    """Run the program and return its exit code; every message goes to stderr."""
-    try:
-        result = dcgm_exporter.main(args=as_click(arguments), prog_name=PROGRAM, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.exceptions.Exit as request:
-        return request.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    except ConfigError as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        return EXIT_USAGE
-    except KwhereError as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        return EXIT_FAILED
-    return result if isinstance(result, int) else 0
+    """Run the program and return its exit code."""
+    return run_command(dcgm_exporter, as_click(arguments), PROGRAM)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from kwhere._version import __version__
-from kwhere.core.errors import ConfigError, KwhereError
+from kwhere.cli.exits import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("kwhere.cli.up:up", "Account this machine: agent, server and pages with one command."),
@@ -27,10 +27,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nodes": ("kwhere.cli.nodes:nodes", "List nodes; retire one; take one in again."),
     "completion": ("kwhere.cli.completion:completion", "Print the completion script of your shell."),
 }
-
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 
 class CommandTable(click.Group):
@@ -84,35 +80,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_root(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; every message goes to stderr in one line per fact."""
-    try:
-        result = root.main(args=arguments, prog_name="kwhere", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.exceptions.Exit as request:
-        return request.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    except ConfigError as error:
-        click.echo(f"kwhere: {error}", err=True)
-        return EXIT_USAGE
-    except KwhereError as error:
-        click.echo(f"kwhere: {error}", err=True)
-        return EXIT_FAILED
-    except ModuleNotFoundError as error:
-        return _say_what_lacks(error)
-    except BrokenPipeError:
-        return EXIT_FAILED
-    return result if isinstance(result, int) else 0
-
-
-def _say_what_lacks(error: ModuleNotFoundError) -> int:
-    """Name the command that installs the server part, where that is what lacks. Any other module is a bug."""
-    from kwhere.local.server_part import SERVER_MODULES, lacking
-
-    module = (error.name or "").partition(".")[0]
-    if module not in SERVER_MODULES:
-        raise error
-    click.echo(f"kwhere: {lacking(module)}", err=True)
-    return EXIT_FAILED
+    """Run the command line and return its exit code."""
+    return run_command(root, arguments, "kwhere")

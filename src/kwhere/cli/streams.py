@@ -1,0 +1,51 @@
+"""What a terminal, a pipe or an old locale can take: signs it cannot show, text that would move its cursor, colour."""
+
+import codecs
+import contextlib
+import os
+import sys
+from io import TextIOWrapper
+
+_PLAIN = {"▇": "#", "–": "-", "×": "x", "…": ".", "µ": "u", "±": "~", "≥": ">", "°": " ", "·": "."}
+"""One sign for one: columns stay where they are."""
+_HANDLER = "kwhere.plain"
+
+
+def prepare_streams() -> None:
+    """Let stdout and stderr replace what their encoding does not have, instead of failing."""
+    codecs.register_error(_HANDLER, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def flush_stdout() -> None:
+    """Write out what is held back. Raises BrokenPipeError where nobody reads any more."""
+    sys.stdout.flush()
+
+
+def drop_stdout() -> None:
+    """Send what is still held back nowhere: its reader is gone, and the interpreter would complain at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def visible(text: str) -> str:
+    """Return `text` with what is no printable sign replaced: a job's name must not drive the terminal."""
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+
+
+def wants_colour() -> bool:
+    """Return whether stdout is a terminal that may be coloured: `NO_COLOR` and a dumb one say no."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        return False
+    return sys.stdout.isatty()
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(sign, "?") for sign in signs), error.end
