@@ -122,7 +122,7 @@ def test_today_begins_at_the_midnight_of_its_own_offset() -> None:
     ],
 )
 def test_what_is_no_time_says_what_is(text: str) -> None:
-    with pytest.raises(ConfigError, match="expected .* today, now-7days"):
+    with pytest.raises(ConfigError, match=r"expected .* today, now-7days"):
         parse_moment(text, NOW)
 
 
