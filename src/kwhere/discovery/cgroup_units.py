@@ -42,6 +42,7 @@ class CgroupUnits:
     def __init__(self, fs: HostFS, layout: CgroupLayout, settings: UnitsSettings, clock: Clock) -> None:
         self._fs = fs
         self._layout = layout
+        self._clock = clock
         self._per_cpu = settings.per_cpu
         self._rescan_ns = int(settings.rescan_seconds * _SECOND_NS)
         self._ownership = Ownership(Classifier(settings), settings.managers)
@@ -62,6 +63,7 @@ class CgroupUnits:
 
     def step(self, now_ns: int) -> StepReading:
         """Take in events, read every unit, then the directories above them."""
+        began_ns = self._clock.monotonic_ns()
         changes = self._changes(now_ns)
         self._notice_rulers(changes, now_ns)
         for change in changes:
@@ -72,7 +74,8 @@ class CgroupUnits:
         parents = self._parents.read(self._is_inside_unit)
         self._stepped_ns = now_ns
         started, ended = self._book.take_changes()
-        return StepReading(cpu=cpu, parents=parents, started=started, ended=ended)
+        window_ns = self._clock.monotonic_ns() - began_ns
+        return StepReading(cpu=cpu, parents=parents, started=started, ended=ended, window_ns=window_ns)
 
     def live(self) -> Mapping[UnitKey, TrackedUnit]:
         """Return the units alive at the last step."""

@@ -29,18 +29,37 @@ def share_ended(rest_ns: int, ended: Sequence[EndedUse], *, cpus: int, parent_is
     """Return `rest_ns` (parent minus live children) shared by rate x time lived, each within what it can have used.
 
     Within a parent that is a unit itself each gets at most rate x time, for the parent's own work is in the rest too;
-    else at most its time on all CPUs. Where all of them stood still before, time lived decides.
+    else at most its time on all CPUs, and what one cannot have used is the others'. Where all of them stood still
+    before, time lived decides.
     """
     expected = [_expected_ns(use) for use in ended]
+    if rest_ns <= 0:
+        return EndedShares([0] * len(ended), 0)
     if parent_is_unit:
-        caps = expected
+        shares = _fill(rest_ns, expected, expected)
     else:
-        caps = [use.lived_ns * cpus for use in ended]
-        expected = expected if any(expected) else [use.lived_ns for use in ended]
-    if rest_ns <= 0 or not any(expected):
-        return EndedShares([0] * len(ended), max(0, rest_ns))
-    shares = [min(share, cap) for share, cap in zip(apportion(rest_ns, expected), caps, strict=True)]
+        most = [use.lived_ns * cpus for use in ended]
+        shares = _fill(rest_ns, expected, most)
+        room = [cap - share for cap, share in zip(most, shares, strict=True)]
+        more = _fill(rest_ns - sum(shares), room, room)
+        shares = [share + extra for share, extra in zip(shares, more, strict=True)]
     return EndedShares(shares, rest_ns - sum(shares))
+
+
+def _fill(amount: int, weights: Sequence[int], caps: Sequence[int]) -> list[int]:
+    """Return shares by weight, none above its cap; what stays above goes to those that still have room."""
+    shares = [0] * len(weights)
+    left = amount
+    while left > 0:  # each turn ends it or fills somebody up
+        open_weights = [weight if share < cap else 0 for weight, share, cap in zip(weights, shares, caps, strict=True)]
+        if not any(open_weights):
+            break
+        shares = [
+            min(share + more, cap) if weight else share
+            for share, more, cap, weight in zip(shares, apportion(left, open_weights), caps, open_weights, strict=True)
+        ]
+        left = amount - sum(shares)
+    return shares
 
 
 def _expected_ns(use: EndedUse) -> int:

@@ -7,7 +7,7 @@ from kwhere.core.counters import capped_delta, nonnegative_delta, rest
 from kwhere.core.unit import UnitKey
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit
 from kwhere.energy.ended import EndedUse, share_ended
-from kwhere.sampling.containment import Containment, contain
+from kwhere.sampling.containment import Containment, NodeId, contain
 
 ROOT = "/"
 
@@ -83,6 +83,7 @@ class CpuBook:
         self._bare: tuple[int, ...] = ()
         self._parents: tuple[str, ...] = ()
         self._mixed: frozenset[str] = frozenset()
+        self._windows: dict[str, int] = {}
         self._stale = True
 
     def step(
@@ -99,6 +100,7 @@ class CpuBook:
         above = [parent for reading in readings for parent in reading.parents]
         parents = {parent.cgroup: parent.reading.total_ns for parent in above}
         self._mixed = frozenset(parent.cgroup for parent in above if parent.mixed)
+        self._windows = {parent.cgroup: reading.window_ns for reading in readings for parent in reading.parents}
         self._follow(live, ended, tuple(parents))
         roster = self._roster
         deltas = [0] * len(roster.units)
@@ -183,6 +185,11 @@ class CpuBook:
         self._containment = contain(live, parents)
         index = self._roster.index
         path_of = {node: path for path, node in self._containment.by_path.items()}
+        # A directory without units still has what began in it since events were taken.
+        below: dict[NodeId, tuple[NodeId, ...]] = dict.fromkeys(
+            (path for path in parents if path not in self._containment.children), ()
+        )
+        below |= self._containment.children
         self._containers = tuple(
             _Container(
                 path=path_of.get(node, str(node)),
@@ -190,7 +197,7 @@ class CpuBook:
                 inner=tuple(index[child] for child in children if isinstance(child, UnitKey)),
                 directories=tuple(child for child in children if isinstance(child, str)),
             )
-            for node, children in self._containment.children.items()
+            for node, children in below.items()
         )
         self._bare = tuple(i for i, unit in enumerate(self._roster.units) if unit.cgroup is None)
         known = {container.path for container in self._containers} | set(parents)
@@ -256,10 +263,13 @@ class CpuBook:
                     shared.add(i)
             if container.unit is not None:
                 own[container.unit] = shares.left
+            elif not shared_with_others and shares.left:
+                # Nobody but its units works in it: one that began or ended within the step claims this in the next.
+                self._carries[container.path] = min(shares.left, self._windows[container.path] * cpus)
         return own, shared
 
     def _left(self, path: str, whole_ns: int, inner_ns: int) -> int:
-        """Return what a container used beyond its live children; a negative rest is carried."""
+        """Return what a container used beyond its live children, with the carry; a negative rest is carried on."""
         left = rest(whole_ns, inner_ns, self._carries.pop(path, 0))
         if left.carry:
             self._carries[path] = left.carry

@@ -40,6 +40,24 @@ def test_units_that_stood_still_share_by_time_lived() -> None:
     assert share_ended(400, asleep, cpus=1, parent_is_unit=True) == EndedShares([0, 0], 400)
 
 
+def test_what_one_cannot_have_used_is_the_others() -> None:
+    """As seen in a soak: 188 ms left; two short jobs of 9.7 and 3.4 ms can explain 26 of them, a slow one the rest."""
+    slow = EndedUse(lived_ns=497_000_000, rate_cpu_ns=12_700_000, rate_span_ns=SECOND)
+    short, shorter = EndedUse(9_700_000), EndedUse(3_400_000)
+
+    shares = share_ended(188_000_000, [slow, short, shorter], cpus=2, parent_is_unit=False)
+
+    assert shares == EndedShares([188_000_000 - 19_400_000 - 6_800_000, 19_400_000, 6_800_000], 0)
+
+
+def test_a_unit_that_stood_still_may_have_worked_at_last() -> None:
+    asleep, short = EndedUse(SECOND, 0, SECOND), EndedUse(SECOND // 100)
+
+    shares = share_ended(SECOND // 2, [asleep, short], cpus=1, parent_is_unit=False)
+
+    assert shares == EndedShares([490_000_000, 10_000_000], 0)
+
+
 def test_nothing_to_share_and_nobody_to_share_it() -> None:
     assert share_ended(0, [EndedUse(SECOND)], cpus=1, parent_is_unit=False) == EndedShares([0], 0)
     assert share_ended(-5, [EndedUse(SECOND)], cpus=1, parent_is_unit=False) == EndedShares([0], 0)
@@ -57,3 +75,5 @@ def test_sharing_loses_no_cpu_time(rest_ns: int, ended: list[EndedUse], cpus: in
 
     assert sum(shares.units) + shares.left == rest_ns
     assert min([0, *shares.units, shares.left]) == 0
+    if not parent_is_unit:
+        assert sum(shares.units) == min(rest_ns, sum(use.lived_ns * cpus for use in ended))

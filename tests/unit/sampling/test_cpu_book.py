@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from kwhere.core.unit import Allocation, UnitInfo, UnitKey
 from kwhere.discovery.unit_source import CpuReading, ParentReading, StepReading, TrackedUnit
 from kwhere.sampling.cpu_book import CpuBook, UnitTimes
@@ -40,6 +42,7 @@ class Steps:
         cpu: Mapping[TrackedUnit | None, float],
         parents: Mapping[str, float] | None = None,
         ended: tuple[TrackedUnit, ...] = (),
+        window: float = 0,
     ) -> dict[str, float]:
         """Return seconds by unit name."""
         elapsed_ns = 0 if self.first else SECOND
@@ -54,6 +57,7 @@ class Steps:
                 for path, total in (parents or {}).items()
             ),
             ended=ended,
+            window_ns=round(window * SECOND),
         )
         self.times = self.book.step([reading], self.live, now_ns=self.now_ns, elapsed_ns=elapsed_ns, cpus=4)
         return seconds_by_name(self.times)
@@ -202,6 +206,57 @@ def test_a_directory_that_went_with_its_units_leaves_them_to_the_one_above() -> 
     steps.step({a: 1}, {"/jobs/u": 1, "/jobs": 1})
 
     assert steps.step({}, {"/jobs": 1.5}, ended=(a,)) == {"a": 0.5}
+
+
+def test_what_a_unit_used_between_its_last_reading_and_its_directorys_is_its_own_once_it_ended() -> None:
+    """A machine under load reads the directory well after the unit: 0.2 s here, in which the unit ran on."""
+    a = unit("a", "/jobs/a")
+    steps = Steps(a)
+    steps.step({a: 1.0}, {"/jobs": 1.0})
+
+    assert steps.step({a: 1.8}, {"/jobs": 2.0}, window=0.25) == {"a": 0.8}
+    assert steps.step({}, {"/jobs": 2.3}, ended=(a,)) == {"a": 0.5}
+
+
+def test_what_a_unit_used_before_its_beginning_was_told_is_its_own() -> None:
+    """It began after the events of a step were taken and before its directory was read."""
+    a, b = unit("a", "/jobs/a"), unit("b", "/jobs/b", seen_ns=START + SECOND)
+    steps = Steps(a)
+    steps.step({a: 1.0}, {"/jobs": 1.0})
+
+    assert steps.step({a: 1.5}, {"/jobs": 1.7}, window=0.2) == {"a": 0.5}
+    assert steps.step({a: 2.0}, {"/jobs": 2.6}, ended=(b,)) == {"a": 0.5, "b": 0.6}
+
+
+def test_the_first_work_of_a_unit_in_a_directory_that_was_empty_is_its_own() -> None:
+    b = unit("b", "/jobs/b", seen_ns=START + SECOND)
+    steps = Steps()
+    steps.step({}, {"/jobs": 1.0})
+
+    assert steps.step({}, {"/jobs": 1.2}, window=0.3) == {}
+    assert steps.step({}, {"/jobs": 1.5}, ended=(b,)) == {"b": 0.5}
+
+
+def test_what_live_units_use_on_is_booked_once() -> None:
+    a = unit("a", "/jobs/a")
+    steps = Steps(a)
+    steps.step({a: 1.0}, {"/jobs": 1.0})
+    steps.step({a: 1.8}, {"/jobs": 2.0}, window=0.25)
+
+    assert steps.step({a: 2.8}, {"/jobs": 3.0}, window=0.25) == {"a": 1.0}
+    assert steps.step({a: 3.1}, {"/jobs": 3.1}) == {"a": pytest.approx(0.3)}
+    assert steps.book.carries() == {}
+
+
+def test_no_more_waits_in_a_directory_than_fits_between_two_readings() -> None:
+    """Work of the directory's own, which version 1 of cgroups allows, is no unit's however long it goes on."""
+    a = unit("a", "/jobs/a")
+    steps = Steps(a)
+    steps.step({a: 1.0}, {"/jobs": 1.0})
+    for turn in range(1, 5):
+        steps.step({a: 1.0}, {"/jobs": 1.0 + turn}, window=0.01)
+
+    assert steps.step({}, {"/jobs": 5.0}, ended=(a,), window=0.01) == {"a": 0.04}
 
 
 def test_a_negative_rest_of_a_directory_is_carried() -> None:
