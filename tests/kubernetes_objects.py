@@ -73,3 +73,44 @@ def namespace(name: str, labels: Object | None = None, annotations: Object | Non
 
 def profile(name: str, owner: str, kind: str = "User") -> Object:
     return {"metadata": {"name": name}, "spec": {"owner": {"kind": kind, "name": owner}}}
+
+
+def notebook(name: str, namespace: str = "team-a", *, ready: int = 1, **annotations: str) -> Object:
+    """Return a Kubeflow notebook; annotations are stopped, activity, checked and server_type."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "annotations": {_annotation(key): value for key, value in annotations.items()},
+        },
+        "spec": {"template": {"spec": {"containers": [container(name)]}}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+def _annotation(key: str) -> str:
+    names = {
+        "stopped": "kubeflow-resource-stopped",
+        "activity": "notebooks.kubeflow.org/last-activity",
+        "checked": "notebooks.kubeflow.org/last_activity_check_timestamp",
+        "server_type": "notebooks.kubeflow.org/server-type",
+    }
+    return names[key]
+
+
+def workflow(name: str, phase: str | None, run: str | None = None, namespace: str = "team-a") -> Object:
+    """Return an Argo workflow; with `run` it is a run of a Kubeflow pipeline."""
+    labels = {"workflows.argoproj.io/phase": phase} if phase else {}
+    if run:
+        labels["pipeline/runid"] = run
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "creationTimestamp": "2026-11-29T12:00:00Z",
+            "labels": labels,
+            "annotations": {"pipelines.kubeflow.org/run_name": f"{name} of the week"},
+        },
+        "spec": {"templates": [{"name": "a-lot-of-text"}]},
+        "status": {"nodes": {"a": {"phase": "Running"}}},
+    }

@@ -36,7 +36,7 @@ from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
 from kwhere.reports.optional import OptionalFigures
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
-from kwhere.resource_managers.registry import find_managers
+from kwhere.resource_managers.registry import BuiltManager, find_managers
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
@@ -140,7 +140,8 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         intake.start()
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
-        passes = build_passes(settings, engine, chooser, clock)
+        managers = find_managers().build(settings.resource_managers, clock)
+        passes = build_passes(settings, engine, chooser, clock, managers)
         passes.start()
         stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
@@ -149,11 +150,9 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         stack.callback(agreements.stop)
         file = database_file(settings, inputs.state_dir)
         sources = replace(sources, agreements=agreements, faults=lambda: server_faults(passes, intake, file))
-        app = build_faces(settings, rules, sources, build_work(settings, engine, sources, passes, intake, file))
-        for each_relay in settings.server.relay:
-            relay = build_relay(engine, each_relay, clock)
-            relay.start()
-            stack.callback(relay.stop)
+        work = build_work(settings, engine, sources, passes, intake, file)
+        app = build_faces(settings, rules, sources, replace(work, managers=managers))
+        start_relays(settings, engine, clock, stack)
         grants = PushGrants(settings.server.push)
         serve(
             uvicorn.Config(
@@ -167,6 +166,14 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
             sockets,
             renewal,
         )
+
+
+def start_relays(settings: Settings, engine: Engine, clock: Clock, stack: ExitStack) -> None:
+    """Let every relay run until `stack` ends."""
+    for each in settings.server.relay:
+        relay = build_relay(engine, each, clock)
+        relay.start()
+        stack.callback(relay.stop)
 
 
 def build_faces(settings: Settings, rules: GuardRules, sources: Sources, work: ServerWork) -> FastAPI:
@@ -248,7 +255,9 @@ def build_booker(settings: Settings, engine: Engine) -> PageBooker:
     return PageBooker(engine, Grid(settings.site.tz), server.pull_seconds, server.max_clock_offset_seconds)
 
 
-def build_passes(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> PassRunner:
+def build_passes(
+    settings: Settings, engine: Engine, chooser: Chooser, clock: Clock, managers: Sequence[BuiltManager] = ()
+) -> PassRunner:
     """Return what keeps the account: factors and PUE, then rollups that use them, then upkeep."""
     site = settings.site
     passes: tuple[ServerPass, ...] = (
@@ -257,7 +266,7 @@ def build_passes(settings: Settings, engine: Engine, chooser: Chooser, clock: Cl
         RollupPass(engine, site, clock),
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),
-        *(ManagerPass(engine, each, clock) for each in find_managers().build(settings.resource_managers, clock)),
+        *(ManagerPass(engine, each, clock) for each in managers),
     )
     return PassRunner(engine, clock, passes, settings.server.pass_seconds)
 

@@ -30,6 +30,8 @@ class MetricSpec:
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
+    is_borrowed: bool = False
+    """Whether others read it by labels that a scrape sets too; such a page is scraped with `honor_labels`."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -41,7 +43,8 @@ class MetricSpec:
         if not self.help:
             raise ValueError(f"metric {self.name}: has no help")
         for label in self.labels:
-            if label in FORBIDDEN_LABELS or label.startswith("exported_") or not _LABEL.fullmatch(label):
+            is_reserved = label in FORBIDDEN_LABELS and not self.is_borrowed
+            if is_reserved or label.startswith("exported_") or not _LABEL.fullmatch(label):
                 raise ValueError(f"metric {self.name}: label {label!r} is reserved or not well formed")
 
     @property

@@ -7,6 +7,7 @@ from threading import Lock
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError
 from kwhere.core.managed import Accounts, Changes, ManagerAllocation, ManagerNode, ManagerUnit
+from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.devices.json_answer import JsonValue, member, text
@@ -82,6 +83,10 @@ class KubernetesManager:
                 living = (unit for unit in self._memory.here() if unit.ended_at is None)
                 return Changes(version, tuple(tenancy.of(unit) for unit in living), is_relisted=True)
             return Changes(version, tuple(tenancy.of(unit) for unit in changed))
+
+    def samples(self, cluster: str) -> Iterable[Sample]:
+        """Return what was last read of Kubeflow as metrics; none where there is no Kubeflow."""
+        return list(self._facts.kubeflow().samples(cluster))
 
     def close(self) -> None:
         """Give back the connections."""

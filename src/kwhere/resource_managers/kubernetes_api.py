@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from kwhere.core.clock import Clock
@@ -24,6 +25,9 @@ NAMESPACES = "/api/v1/namespaces"
 PROFILES = "/apis/kubeflow.org/v1/profiles"
 NOTEBOOKS = "/apis/kubeflow.org/v1/notebooks"
 ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
+WORKFLOWS = "/apis/argoproj.io/v1alpha1/workflows"
+METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+"""The header of a list of which each object's metadata alone is wanted."""
 
 T = TypeVar("T")
 _GONE = 410
@@ -32,6 +36,7 @@ _LONGEST_WAIT_SECONDS = 8.0
 _GRACE_SECONDS = 10.0
 """How much later than it was told a server may end a watch."""
 _EXCERPT = 200
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Gone(KwhereError):  # noqa: N818 - the API's own word
@@ -89,7 +94,18 @@ class KubernetesApi:
         """Return every object below `path`. Raises Unavailable, SourceError."""
         return self.list_as(path, list)
 
-    def list_as(self, path: str, read: Callable[[Sequence[JsonValue]], Sequence[T]]) -> Listed[T]:
+    def list_metadata(self, path: str, selector: str) -> Listed[JsonValue]:
+        """Return the metadata of every object below `path` whose labels fit. Raises Unavailable, SourceError."""
+        return self.list_as(path, list, params={"labelSelector": selector}, headers=METADATA_ONLY)
+
+    def list_as(
+        self,
+        path: str,
+        read: Callable[[Sequence[JsonValue]], Sequence[T]],
+        *,
+        params: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+    ) -> Listed[T]:
         """Return what `read` makes of every object below `path`: objects are large, so each page is read when it comes.
 
         Pages are of one version. Where it is forgotten in between, the list begins anew, with larger pages.
@@ -97,19 +113,24 @@ class KubernetesApi:
         page_size = self._page_size
         for _ in range(_LIST_ATTEMPTS):
             try:
-                return self._pages(path, page_size, read)
+                return self._pages(path, {"limit": str(page_size), **params}, headers, read)
             except Gone:
                 page_size *= 2
         raise Unavailable(
             "gone", f"{self._place(path)}: the list was forgotten {_LIST_ATTEMPTS} times while it was read"
         )
 
-    def _pages(self, path: str, page_size: int, read: Callable[[Sequence[JsonValue]], Sequence[T]]) -> Listed[T]:
+    def _pages(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        read: Callable[[Sequence[JsonValue]], Sequence[T]],
+    ) -> Listed[T]:
         items: list[T] = []
         following, seen = "", set[str]()
         while True:
-            params = {"limit": str(page_size)} | ({"continue": following} if following else {})
-            answer = self._get(path, params)
+            answer = self._get(path, {**params, "continue": following} if following else params, headers)
             with _collector_paused():
                 page = parse_object(answer.body, self._place(path))
                 version, following = (text(member(page, "metadata", word)) for word in ("resourceVersion", "continue"))
@@ -184,19 +205,19 @@ class KubernetesApi:
         if version:
             heard.version = version
 
-    def _get(self, path: str, params: Mapping[str, str]) -> Answer:
+    def _get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
         place = self._place(path)
-        answer = self._ask(path, params, place)
+        answer = self._ask(path, params, headers, place)
         if answer.status == 401:  # the token may have been renewed since it was read
             self.close()
-            answer = self._ask(path, params, place)
+            answer = self._ask(path, params, headers, place)
         if answer.status != 200:
             self._judge(answer.status, answer.body, answer.headers, place)
         return answer
 
-    def _ask(self, path: str, params: Mapping[str, str], place: str) -> Answer:
+    def _ask(self, path: str, params: Mapping[str, str], headers: Mapping[str, str], place: str) -> Answer:
         with self._asking(place) as client:
-            return client.get(path, params)
+            return client.get(path, params, headers)
 
     @contextmanager
     def _asking(self, place: str) -> Iterator[HttpClient]:

@@ -12,17 +12,18 @@ from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.devices.json_answer import JsonValue
 from kwhere.resource_managers import kubernetes_api as api
 from kwhere.resource_managers.kubernetes_gpus import GpuTypes, gpu_types
+from kwhere.resource_managers.kubernetes_kubeflow import Kubeflow, read_owners
+from kwhere.resource_managers.kubernetes_notebooks import read_notebooks
 from kwhere.resource_managers.kubernetes_objects import labels_of, name_of
+from kwhere.resource_managers.kubernetes_pipelines import RUN_LABEL, read_runs
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
-from kwhere.resource_managers.kubernetes_tenancy import (
-    NamespaceKeys,
-    Tenancy,
-    read_members,
-    read_notebooks,
-    read_tenants,
-)
+from kwhere.resource_managers.kubernetes_tenancy import NamespaceKeys, Tenancy, read_members, read_tenants
 
-_KUBEFLOW = (api.PROFILES, api.NOTEBOOKS, api.ROLE_BINDINGS)
+_KUBEFLOW = (api.PROFILES, api.NOTEBOOKS, api.ROLE_BINDINGS, api.WORKFLOWS)
+_SELECTORS = {api.WORKFLOWS: RUN_LABEL}
+"""Of what is long, the objects that are wanted, by their metadata alone."""
+_STALE_LOOKS = 3
+"""After so many looks that failed, what was known is no longer shown as if it were so."""
 _SOONEST_NS = 30 * NANOSECONDS_PER_SECOND
 
 log = structlog.get_logger(__name__)
@@ -46,6 +47,7 @@ class FactKeeper:
         self._clock = clock
         self._failures = FailureMemory()
         self._lists: dict[str, Sequence[JsonValue]] = {}
+        self._read_ns: dict[str, int] = {}
         self._asked_ns: int | None = None
         self.facts = Facts()
 
@@ -73,25 +75,45 @@ class FactKeeper:
             Tenancy(
                 read_tenants(self._known(api.NAMESPACES), self._known(api.PROFILES), keys),
                 read_notebooks(self._known(api.NOTEBOOKS)),
+                read_runs(self._known(api.WORKFLOWS)),
                 read_members(self._known(api.ROLE_BINDINGS)),
             ),
             {name_of(node): gpu_types(labels_of(node)) for node in self._known(api.NODES)},
         )
+
+    def kubeflow(self) -> Kubeflow:
+        """Return what is known of Kubeflow now, without what could not be read for too long."""
+        tenancy = self.facts.tenancy
+        return Kubeflow(
+            read_owners(self._known(api.PROFILES)) if self._is_fresh(api.PROFILES) else {},
+            tenancy.notebooks if self._is_fresh(api.NOTEBOOKS) else {},
+            tenancy.runs if self._is_fresh(api.WORKFLOWS) else {},
+        )
+
+    def _is_fresh(self, path: str) -> bool:
+        read_ns = self._read_ns.get(path)
+        longest_s = _STALE_LOOKS * max(self._settings.tenancy_seconds, self._settings.interval_seconds)
+        return read_ns is not None and self._clock.monotonic_ns() - read_ns <= longest_s * NANOSECONDS_PER_SECOND
 
     def _known(self, path: str) -> Sequence[JsonValue]:
         return self._lists.get(path, ())
 
     def _ask_for(self, path: str) -> None:
         try:
-            self._lists[path] = self._source.list_all(path).items
+            self._lists[path] = self._list(path)
         except (Unavailable, SourceError) as error:
             if isinstance(error, Unavailable) and error.reason == "absent":  # no Kubeflow here
                 self._lists.pop(path, None)
                 return
             self.tell(path, str(error))
         else:
+            self._read_ns[path] = self._clock.monotonic_ns()
             if self._failures.recovered(path):
                 log.info("kubernetes objects are read again", cluster=self._settings.cluster, path=path)
+
+    def _list(self, path: str) -> Sequence[JsonValue]:
+        selector = _SELECTORS.get(path)
+        return (self._source.list_all(path) if selector is None else self._source.list_metadata(path, selector)).items
 
     def tell(self, subject: str, text: str) -> None:
         """Log what failed, on change and then hourly."""

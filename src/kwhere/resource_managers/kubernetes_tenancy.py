@@ -1,14 +1,14 @@
-"""Whose a namespace is: Kubeflow's profiles and contributors, or what a site writes on namespaces. And notebooks."""
+"""Whose a namespace is: Kubeflow's profiles and contributors, or what a site writes on namespaces."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kwhere.core.managed import Account, Accounts, ManagerUnit, Membership
 from kwhere.devices.json_answer import JsonValue, member, text
-from kwhere.resource_managers.kubernetes_objects import annotations_of, instant, labels_of, name_of
+from kwhere.resource_managers.kubernetes_notebooks import Notebook
+from kwhere.resource_managers.kubernetes_objects import annotations_of, labels_of, name_of
+from kwhere.resource_managers.kubernetes_pipelines import PipelineRun
 
-_STOPPED = "kubeflow-resource-stopped"
-_ACTIVITY = "notebooks.kubeflow.org/last-activity"
 _PART_OF = ("app.kubernetes.io/part-of", "kubeflow-profile")
 
 
@@ -32,29 +32,21 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Notebook:
-    """A Kubeflow notebook; times are aware UTC in RFC 3339, "" where there is none."""
-
-    state: str
-    stopped_at: str = ""
-    last_activity_at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Tenancy:
-    """All that is known of namespaces, and of notebooks by namespace and name."""
+    """All that is known of namespaces, of notebooks by namespace and name, and of runs of pipelines by id."""
 
     tenants: Mapping[str, Tenant] = field(default_factory=dict)
     notebooks: Mapping[tuple[str, str], Notebook] = field(default_factory=dict)
+    runs: Mapping[str, PipelineRun] = field(default_factory=dict)
     members: frozenset[tuple[str, str]] = frozenset()
     """User and namespace of everyone who may work there besides its owner."""
 
     def of(self, unit: ManagerUnit) -> ManagerUnit:
-        """Return a unit with its user, project and the state of its notebook."""
+        """Return a unit with its user, project, the state of its notebook and the name of its run."""
         namespace = unit.queue or ""
         tenant = self.tenants.get(namespace)
-        notebook = self.notebooks.get((namespace, unit.tags.get("notebook", "")))
-        if tenant is None and notebook is None:
+        more = self._tags(unit, namespace)
+        if tenant is None and not more:
             return unit
         tenant = tenant or Tenant()
         return replace(
@@ -62,8 +54,16 @@ class Tenancy:
             user=unit.user or tenant.user,
             group=tenant.group,
             project=tenant.project or unit.project,
-            tags=unit.tags if notebook is None else {**unit.tags, **_notebook_tags(notebook)},
+            tags={**unit.tags, **more} if more else unit.tags,
         )
+
+    def _tags(self, unit: ManagerUnit, namespace: str) -> dict[str, str]:
+        notebook = self.notebooks.get((namespace, unit.tags.get("notebook", "")))
+        run = self.runs.get(unit.tags.get("pipeline_run", ""))
+        tags = {} if notebook is None else notebook.tags()
+        if run is not None and run.namespace == namespace:  # a label is a user's own word
+            tags["pipeline_run_name"] = run.name
+        return tags
 
     def accounts(self) -> Accounts:
         """Return a project for each namespace, or what the site calls it, and who may work in it."""
@@ -95,11 +95,6 @@ def read_tenants(
     return {**{name: owner for name, owner in owners.items() if name}, **tenants}
 
 
-def read_notebooks(items: Iterable[JsonValue]) -> dict[tuple[str, str], Notebook]:
-    """Return notebooks by namespace and name. One that was stopped is no longer running, whatever else counts it."""
-    return {(text(member(item, "metadata", "namespace")), name_of(item)): _notebook(item) for item in items}
-
-
 def read_members(bindings: Iterable[JsonValue]) -> frozenset[tuple[str, str]]:
     """Return user and namespace of Kubeflow's contributors: role bindings that it annotates with `user` and `role`."""
     found = set()
@@ -123,27 +118,3 @@ def _annotated_owner(namespace: JsonValue) -> Tenant:
     if labels_of(namespace).get(key) != word:
         return Tenant()
     return Tenant(user=annotations_of(namespace).get("owner") or None)
-
-
-def _notebook(item: JsonValue) -> Notebook:
-    annotations = annotations_of(item)
-    ready = member(item, "status", "readyReplicas")
-    if _STOPPED in annotations:
-        word = "stopped"
-    else:
-        word = "running" if isinstance(ready, int | float) and ready > 0 else "starting"
-    return Notebook(word, _stamp(annotations.get(_STOPPED)), _stamp(annotations.get(_ACTIVITY)))
-
-
-def _stamp(word: str | None) -> str:
-    found = instant(word)
-    return found.strftime("%Y-%m-%dT%H:%M:%SZ") if found else ""
-
-
-def _notebook_tags(notebook: Notebook) -> dict[str, str]:
-    told = {
-        "notebook_state": notebook.state,
-        "notebook_stopped_at": notebook.stopped_at,
-        "notebook_last_activity_at": notebook.last_activity_at,
-    }
-    return {name: word for name, word in told.items() if word}

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from kwhere.emission_factors.cached import CachedProvider
 from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.exposition.negotiation import choose_format
 from kwhere.exposition.text import Format, Renderer
+from kwhere.resource_managers.registry import BuiltManager
+from kwhere.resource_managers.resource_manager import ObservingManager
 from kwhere.server.intake import Intake
 from kwhere.server.passes import PassRunner
 
@@ -103,6 +106,7 @@ class ServerWork:
     version: str
     database_file: Path | None = None
     """None: a database server, whose room is its own affair."""
+    managers: Sequence[BuiltManager] = ()
 
 
 class ServerMetrics:
@@ -116,7 +120,7 @@ class ServerMetrics:
 
     def page(self, text_format: Format) -> bytes:
         """Return the page. What the database cannot tell now is left out: its own faults are what it is read for."""
-        samples = [*self._own(), *self._of_account()]
+        samples = [*self._own(), *self._of_account(), *self._of_managers()]
         with self._lock:
             return self._renderer.render(samples, text_format)
 
@@ -172,6 +176,12 @@ class ServerMetrics:
         oldest = health.oldest_touched_hour_at
         now_s = self._work.clock.utc_ns() / NANOSECONDS_PER_SECOND
         yield Sample(TOUCHED_AGE, (), 0.0 if oldest is None else max(0.0, now_s - oldest.timestamp()))
+
+    def _of_managers(self) -> Iterator[Sample]:
+        observing = [one.source for one in self._work.managers if isinstance(one.source, ObservingManager)]
+        alike = Counter(source.name for source in observing)
+        for source in observing:
+            yield from source.samples(source.cluster if alike[source.name] > 1 else "")
 
 
 def metrics_endpoint(metrics: ServerMetrics) -> Callable[[Request], Response]:

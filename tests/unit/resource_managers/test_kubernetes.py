@@ -14,6 +14,7 @@ from tests.kubernetes_api import (
     PROFILES,
     ROLE_BINDINGS,
     TOKEN,
+    WORKFLOWS,
     FakeKubernetes,
     kubernetes,
 )
@@ -258,13 +259,13 @@ def test_case_ceems_540_who_is_taken_from_a_project_is_no_member_any_more(world:
 
 def test_with_the_right_to_list_pods_alone_pods_are_still_accounted(world: World) -> None:
     world.cluster.put(PODS, pod("p"))
-    world.cluster.faults.forbidden |= {NODES, NAMESPACES, PROFILES, NOTEBOOKS, ROLE_BINDINGS}
+    world.cluster.faults.forbidden |= {NODES, NAMESPACES, PROFILES, NOTEBOOKS, ROLE_BINDINGS, WORKFLOWS}
 
     with capture_logs() as logs:
         found = world.units()
 
     assert (found["p"].project, found["p"].user) == ("team-a", None)
-    assert {line["of"] for line in logs} == {NODES, NAMESPACES, PROFILES, NOTEBOOKS, ROLE_BINDINGS}
+    assert {line["of"] for line in logs} == {NODES, NAMESPACES, PROFILES, NOTEBOOKS, ROLE_BINDINGS, WORKFLOWS}
 
 
 def test_case_users_45_without_the_right_to_list_pods_it_is_an_error(world: World) -> None:

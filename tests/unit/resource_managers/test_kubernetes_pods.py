@@ -15,8 +15,11 @@ from kwhere.core.errors import SourceError
 from kwhere.core.managed import ManagerAllocation, ManagerUnit
 from kwhere.devices.json_answer import parse_json
 from kwhere.resource_managers.kubernetes_gpus import gpu_types
+from kwhere.resource_managers.kubernetes_kubeflow import Kubeflow, read_owners
 from kwhere.resource_managers.kubernetes_nodes import read_node, sum_allocations
+from kwhere.resource_managers.kubernetes_notebooks import read_notebooks
 from kwhere.resource_managers.kubernetes_owners import top_owner
+from kwhere.resource_managers.kubernetes_pipelines import read_runs
 from kwhere.resource_managers.kubernetes_pods import PodReader
 from kwhere.resource_managers.kubernetes_quantities import parse_quantity
 from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
@@ -24,7 +27,6 @@ from kwhere.resource_managers.kubernetes_tenancy import (
     NamespaceKeys,
     Tenancy,
     read_members,
-    read_notebooks,
     read_tenants,
 )
 
@@ -483,9 +485,9 @@ def test_any_object_is_a_unit_or_says_why_not(item: Any) -> None:
     assert found.unit is None or (found.unit.unit and "/" not in found.unit.unit)
     assert found.unit is None or found.unit.ended_at is None or found.unit.ended_at >= found.unit.started_at
     read_node(item)
-    Tenancy(
-        read_tenants([item], [item], NamespaceKeys("a", "b", "c")), read_notebooks([item]), read_members([item])
-    ).accounts()
+    tenants, notebooks = read_tenants([item], [item], NamespaceKeys("a", "b", "c")), read_notebooks([item])
+    Tenancy(tenants, notebooks, read_runs([item]), read_members([item])).accounts()
+    list(Kubeflow(read_owners([item]), notebooks, read_runs([item])).samples(""))
 
 
 @given(st.binary(max_size=200).map(lambda noise: b'{"metadata": {"uid": "' + noise))

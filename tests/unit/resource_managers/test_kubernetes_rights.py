@@ -1,44 +1,60 @@
 """The manifest of rights: all that is asked for, and nothing else."""
 
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from tests.kubernetes_api import NODES, PODS, TOKEN, granted, kubernetes
+from tests.kubernetes_objects import node, pod
 
-from kwhere.resource_managers import kubernetes_api
+from kwhere.core.clock import SystemClock
+from kwhere.core.errors import Unavailable
+from kwhere.core.timespan import Span
+from kwhere.resource_managers.kubernetes import KubernetesManager
+from kwhere.resource_managers.kubernetes_access import Access
+from kwhere.resource_managers.kubernetes_api import KubernetesApi
+from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
+from kwhere.transport.settings import HttpClientSettings
 
 PACKAGING = Path(__file__).parents[3] / "packaging" / "kubernetes"
-LISTED = (
-    kubernetes_api.PODS,
-    kubernetes_api.NODES,
-    kubernetes_api.NAMESPACES,
-    kubernetes_api.PROFILES,
-    kubernetes_api.NOTEBOOKS,
-    kubernetes_api.ROLE_BINDINGS,
-)
 
 
 def documents(name: str) -> list[Any]:
     return list(yaml.safe_load_all((PACKAGING / name).read_text()))
 
 
-def group_and_kind(path: str) -> tuple[str, str]:
-    parts = path.strip("/").split("/")
-    return ("" if parts[0] == "api" else parts[1], parts[-1])
+def test_all_that_is_asked_for_is_granted_and_no_more() -> None:
+    with kubernetes() as cluster:
+        cluster.with_kubeflow()
+        cluster.put(NODES, node("n1"))
+        cluster.put(PODS, pod("p"))
+        settings = KubernetesSettings(manager="kubernetes", cluster="k1")
+        clock = SystemClock()
+        source = KubernetesApi(Access(cluster.url, HttpClientSettings(), TOKEN), clock)
+        manager = KubernetesManager(settings, source, clock)
+        list(manager.fetch_units(Span(datetime(2026, 11, 29, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))))
+        manager.watch(manager.watch(None).cursor)
+        manager.fetch_accounts()
+        manager.fetch_nodes()
+        manager.close()
+
+        assert cluster.used == granted()
 
 
-def test_the_role_has_the_rights_that_are_used_and_no_other() -> None:
-    role = next(one for one in documents("server-rbac.yaml") if one["kind"] == "ClusterRole")
+def ask_for_secrets() -> None:
+    with kubernetes() as cluster:
+        source = KubernetesApi(Access(cluster.url, HttpClientSettings(), TOKEN), SystemClock())
+        with suppress(Unavailable):
+            source.list_all("/api/v1/secrets")
+        source.close()
 
-    rights = {
-        (group, kind, verb)
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for kind in rule["resources"]
-        for verb in rule["verbs"]
-    }
 
-    assert rights == {(*group_and_kind(path), "list") for path in LISTED} | {("", "pods", "watch")}
+def test_a_question_beyond_the_manifest_fails_the_test_that_asked() -> None:
+    with pytest.raises(AssertionError, match="secrets"):
+        ask_for_secrets()
 
 
 def test_the_role_is_bound_to_the_account_that_has_the_token() -> None:

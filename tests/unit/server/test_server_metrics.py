@@ -2,7 +2,8 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tests.journals import HandJournal
 from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
 from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
+from kwhere.core.metrics import Sample
 from kwhere.core.timespan import Span
 from kwhere.database.choices import write_choice
 from kwhere.database.engine import writing
@@ -28,6 +31,9 @@ from kwhere.emission_factors.memory import MemoryFile
 from kwhere.emission_factors.provider import Basis, Factor, Quality
 from kwhere.exposition.text import Format
 from kwhere.reports.sources import Sources
+from kwhere.resource_managers.kubernetes_kubeflow import Kubeflow
+from kwhere.resource_managers.plugin import ManagerSettings
+from kwhere.resource_managers.registry import BuiltManager
 from kwhere.server import metrics as module
 from kwhere.server.intake import Intake
 from kwhere.server.metrics import ServerMetrics, ServerWork, free_bytes, metrics_endpoint, server_faults
@@ -173,6 +179,48 @@ def test_parsers_and_promtool_read_the_page(watched: Watched) -> None:
         text = metrics.page(Format.TEXT)
         outcome = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
         assert (outcome.returncode, outcome.stderr) == (0, b"")
+
+
+class Observed:
+    """A manager that knows of one profile."""
+
+    def __init__(self, cluster: str, name: str = "kubernetes") -> None:
+        self.cluster, self.name = cluster, name
+
+    def fetch_units(self, span: Span) -> Sequence[ManagerUnit]:
+        return ()
+
+    def fetch_accounts(self) -> Accounts:
+        return Accounts()
+
+    def fetch_nodes(self) -> Sequence[ManagerNode]:
+        return ()
+
+    def samples(self, cluster: str) -> Iterable[Sample]:
+        return Kubeflow({"team-a": "alice"}).samples(cluster)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("managers", "labels"),
+    [
+        ([Observed("k1")], ["team-a,alice"]),
+        ([Observed("k1"), Observed("k2")], ["team-a,alice,k1", "team-a,alice,k2"]),
+    ],
+)
+def test_what_managers_observed_is_told_by_cluster_where_there_are_several(
+    watched: Watched, managers: list[Observed], labels: list[str]
+) -> None:
+    built = tuple(
+        BuiltManager(one.name, ManagerSettings(manager=one.name, cluster=one.cluster), one) for one in managers
+    )
+    watched.work = replace(watched.work, managers=built)
+    page = ServerMetrics(watched.work).page(Format.TEXT).decode()
+
+    (family,) = [family for family in parse_text(page) if family.name == "kubeflow_profile_info"]
+
+    assert [",".join(sample.labels.values()) for sample in family.samples] == labels
 
 
 def test_it_stands_behind_the_door_of_the_other_faces(watched: Watched) -> None:
