@@ -30,8 +30,8 @@ def said(unit: str, start_s: int = 0, end_s: int | None = None, **changes: objec
     return ManagerUnit(**words)  # type: ignore[arg-type]
 
 
-def turn_of(engine: Engine, now_ns: int, manager: str = "slurm") -> ClaimTurn:
-    return ClaimTurn(manager_state(engine, "c1", manager).cluster_id, manager, now_ns)
+def turn_of(engine: Engine, now_ns: int, manager: str = "slurm", cluster: str = "c1") -> ClaimTurn:
+    return ClaimTurn(manager_state(engine, cluster, manager).cluster_id, manager, now_ns)
 
 
 def tell(engine: Engine, *units: ManagerUnit, now_ns: int = T0_NS) -> ClaimCounts:

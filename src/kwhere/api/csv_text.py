@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from kwhere.api.models import PartJoules, SeriesView, Unit, UsageRowView
+from kwhere.api.models import AccountView, EnergyJoules, PartJoules, SeriesView, Unit, UsageRowView
 from kwhere.core.terms import Component, Part
 from kwhere.reports.optional import OptionalFigures
 
@@ -33,6 +33,10 @@ USAGE_HEADER = [
     *_GPU_HEADER,
 ]
 
+ACCOUNT_HEADER = [
+    *("cluster", "name", "units", "units_running", "energy_joules_total", "emissions_grams", "last_seen_at"),
+    *("description", "parent"),
+]
 
 EMBODIED_HEADER = ["embodied_grams", "embodied_grams_min", "embodied_grams_max"]
 
@@ -125,6 +129,14 @@ def usage_row(row: UsageRowView) -> list[Cell]:
     ]
 
 
+def account_row(account: AccountView) -> list[Cell]:
+    """Return a user or project in the order of `ACCOUNT_HEADER`."""
+    return [
+        *(account.cluster, account.name, account.units, account.units_running, account.energy_joules_total),
+        *(account.emissions_grams, account.last_seen_at, account.description, account.parent),
+    ]
+
+
 def _gpu_cells(item: Unit | UsageRowView) -> list[Cell]:
     return [
         *(item.gpu_allocated_seconds, item.gpu_utilization_ratio),
@@ -132,7 +144,7 @@ def _gpu_cells(item: Unit | UsageRowView) -> list[Cell]:
     ]
 
 
-def _energy_cells(energy: dict[str, PartJoules | float]) -> list[Cell]:
+def _energy_cells(energy: EnergyJoules) -> list[Cell]:
     cells: list[Cell] = []
     for component in Component:
         parts = energy.get(str(component))

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from kwhere.api.gpu_models import UnitGpuView
+from kwhere.api.place_models import ManagerView, NodeSaidView
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ class PartJoules:
     idle: float | None
 
 
-EnergyJoules = dict[str, PartJoules | float]
+EnergyJoules = dict[str, PartJoules | float | None]
 """`{"cpu": {"dynamic", "idle"}, …, "total"}`; a component that nothing measured is absent."""
 
 
@@ -85,6 +86,22 @@ class NodeRunView:
     ended_at: datetime | None
     power_watts: float | None
     energy_joules: EnergyJoules
+    cpu_seconds: float | None
+    """User and system together."""
+    cpu_efficiency_ratio: float | None
+    memory_peak_bytes: int | None
+    memory_allocated_bytes: int | None
+    """Mean over its life."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """What stands out, and what to do about it; `grave`: something failed, or figures contradict each other."""
+
+    kind: str
+    text: str
+    action: str
+    grave: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +139,8 @@ class Unit:
     network_bytes: dict[str, int | None]
     throttled_seconds: float | None
     energy_joules: EnergyJoules
-    energy_joules_total: float
+    energy_joules_total: float | None
+    """null: nobody measured it."""
     emissions_grams: float | None
     emissions: list[EmissionsView]
     cost: float | None
@@ -150,6 +168,10 @@ class Unit:
     queue: str | None = None
     """Partition, queue or namespace, as its manager says."""
     group: str | None = None
+    elapsed_seconds: float | None = None
+    """How long it held its allocation as its manager counts: times of suspension are left out."""
+    is_reported: bool = True
+    """false: only its manager told of it, no agent has; its figures are missing then."""
 
 
 SpanView = dict[str, datetime]
@@ -232,6 +254,8 @@ class UsageRowView:
     gpu_utilization_ratio: float | None = None
     gpu_held_idle_seconds: float | None = None
     gpu_held_idle_joules: float | None = None
+    span: SpanView | None = None
+    """Of a day, week or month, in full: a week has 167 or 169 hours where clocks change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +279,11 @@ class AccountView:
     units_running: int
     energy_joules_total: float
     emissions_grams: float | None
-    last_seen_at: datetime
+    last_seen_at: datetime | None
+    """null: a manager lists it, nothing of it was seen yet."""
+    description: str | None = None
+    parent: str | None = None
+    """Of projects, as their manager says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +382,8 @@ class NodeView:
     quarantined_slots: int
     meters_agreement: AgreementView | None = None
     """Of the last half hour, by the server's round; null where it has not looked yet."""
+    managers: list[NodeSaidView] = field(default_factory=list)
+    """What resource managers say of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,3 +490,4 @@ class Health:
     quarantined_slots: int
     lost_records: int
     oldest_touched_hour_at: datetime | None
+    managers: list[ManagerView] = field(default_factory=list)

@@ -31,13 +31,13 @@ from kwhere.api.models import (
     Usage,
     UsageRowView,
 )
+from kwhere.api.place_views import said_view
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
+from kwhere.database.account_records import AccountRecord, ClusterRecord
 from kwhere.database.records import (
-    AccountRecord,
     BalanceSlot,
-    ClusterRecord,
     ComponentBalance,
     ComponentMethod,
     EmbodiedShare,
@@ -73,8 +73,8 @@ def span_view(span: Span) -> SpanView:
     return {"from": span.start, "to": span.end}
 
 
-def energy_view(energy_uj: Mapping[Component, PartEnergy], total_uj: int) -> EnergyJoules:
-    """Return joules per component and part, and the total."""
+def energy_view(energy_uj: Mapping[Component, PartEnergy], total_uj: int | None) -> EnergyJoules:
+    """Return joules per component and part, and the total; None where nobody measured."""
     view: EnergyJoules = {
         str(component): PartJoules(
             dynamic=maybe_joules(energy_uj[component].dynamic_uj), idle=maybe_joules(energy_uj[component].idle_uj)
@@ -82,7 +82,7 @@ def energy_view(energy_uj: Mapping[Component, PartEnergy], total_uj: int) -> Ene
         for component in Component
         if component in energy_uj
     }
-    view["total"] = joules(total_uj)
+    view["total"] = maybe_joules(total_uj)
     return view
 
 
@@ -109,6 +109,7 @@ def embodied_view(share: EmbodiedShare | None) -> EmbodiedView | None:
 def unit_view(record: UnitRecord) -> Unit:
     """Return a unit."""
     cost, water = cost_of(record.figures), water_of(record.figures)
+    total_uj = record.energy_total_uj if record.energy_uj else None
     return Unit(
         cluster=record.cluster,
         manager=record.manager,
@@ -135,8 +136,8 @@ def unit_view(record: UnitRecord) -> Unit:
         io_bytes={"read": record.io_read_bytes, "write": record.io_write_bytes},
         network_bytes={"receive": record.network_receive_bytes, "transmit": record.network_transmit_bytes},
         throttled_seconds=maybe_seconds(record.throttled_ns),
-        energy_joules=energy_view(record.energy_uj, record.energy_total_uj),
-        energy_joules_total=joules(record.energy_total_uj),
+        energy_joules=energy_view(record.energy_uj, total_uj),
+        energy_joules_total=maybe_joules(total_uj),
         emissions_grams=record.emissions_grams,
         emissions=emissions_view(record.emissions),
         cost=None if cost is None else cost.amount,
@@ -158,6 +159,8 @@ def unit_view(record: UnitRecord) -> Unit:
         gpus=[unit_gpu_view(gpu) for gpu in record.gpus],
         queue=record.queue,
         group=record.group,
+        elapsed_seconds=maybe_seconds(record.elapsed_ns),
+        is_reported=record.is_reported,
     )
 
 
@@ -234,6 +237,7 @@ def usage_row_view(row: UsageRow) -> UsageRowView:
         gpu_utilization_ratio=row.gpu.utilisation_ratio,
         gpu_held_idle_seconds=maybe_seconds(row.gpu.held_idle_ns),
         gpu_held_idle_joules=maybe_joules(row.gpu.held_idle_uj),
+        span=None if row.span is None else span_view(row.span),
     )
 
 
@@ -247,6 +251,8 @@ def account_view(record: AccountRecord) -> AccountView:
         energy_joules_total=joules(record.energy_total_uj),
         emissions_grams=record.emissions_grams,
         last_seen_at=record.last_seen_at,
+        description=record.description,
+        parent=record.parent,
     )
 
 
@@ -286,6 +292,7 @@ def node_view(record: NodeRecord, agreement: Agreement | None = None) -> NodeVie
         lost_records=record.lost_records,
         quarantined_slots=record.quarantined_slots,
         meters_agreement=None if agreement is None else agreement_view(agreement),
+        managers=[said_view(said) for said in record.said],
     )
 
 

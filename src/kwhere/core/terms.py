@@ -59,6 +59,7 @@ class Flag(StrEnum):
     IDLE_TABLE = "idle_table"
     UNVERIFIED = "unverified"
     LOST = "lost"
+    UNREPORTED = "unreported"
 
 
 class IdlePolicy(StrEnum):

@@ -12,6 +12,7 @@ _BITS: dict[Flag, int] = {
     Flag.IDLE_TABLE: 16,
     Flag.UNVERIFIED: 32,
     Flag.LOST: 64,
+    Flag.UNREPORTED: 128,
 }
 """Stored: never give a bit another meaning."""
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.core.timespan import Span
 from kwhere.database.gpu_records import NO_GPUS, GpuTotals, UnitGpu
+from kwhere.database.place_records import NodeSaid
 from kwhere.energy.embodied import Range
 
 
@@ -40,6 +41,8 @@ class UsageBy(StrEnum):
     CLUSTER = "cluster"
     NODE = "node"
     DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,16 @@ class NodeRun:
     energy_uj: Mapping[Component, PartEnergy]
     energy_total_uj: int
     power_uw: int | None
+    cpu_ns: int | None = None
+    cpu_allocated_ns: int | None = None
+    memory_peak_bytes: int | None = None
+    memory_allocated_bytes: int | None = None
+    """Mean over its life."""
+
+    @property
+    def cpu_efficiency_ratio(self) -> float | None:
+        """Return the CPU time used of that allocated; None where either is not known."""
+        return None if self.cpu_ns is None or not self.cpu_allocated_ns else self.cpu_ns / self.cpu_allocated_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +215,19 @@ class UnitRecord:
     """Partition, queue or namespace."""
     group: str | None = None
 
+    @property
+    def memory_efficiency_ratio(self) -> float | None:
+        """Return the peaks of its nodes, summed, of the memory allocated; None where either is not known."""
+        peaks: dict[str, int] = {}
+        for run in self.node_runs:
+            if run.memory_peak_bytes is not None:
+                peaks[run.node] = max(peaks.get(run.node, 0), run.memory_peak_bytes)
+        return sum(peaks.values()) / self.memory_allocated_bytes if peaks and self.memory_allocated_bytes else None
+    elapsed_ns: int | None = None
+    """How long it held its allocation as its manager counts, times of suspension left out; None: start to end."""
+    is_reported: bool = True
+    """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnitPage:
@@ -232,7 +258,10 @@ class UsageRow:
     """A sum within a span. `cluster` is None in sums over clusters (day, manager over all)."""
 
     key: str | None
-    """User, project, manager, cluster, node or ISO date; None: what belongs to no account (`kind` says which)."""
+    """User, project, manager, cluster, node, ISO date, ISO week (`2026-W53`) or month (`2026-11`).
+
+    None: what belongs to no account (`kind` says which).
+    """
     cluster: str | None
     kind: EntryKind
     """`unit` for accounts; `system` and `unallocated` are rows of their own."""
@@ -249,6 +278,8 @@ class UsageRow:
     figures: tuple[SiteFigure, ...] = ()
     """Cost and water, where these are on."""
     gpu: GpuTotals = NO_GPUS
+    span: Span | None = None
+    """Of a day, week or month: an ISO week has 167 or 169 hours where clocks change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,32 +291,6 @@ class UsageReport:
     rows: tuple[UsageRow, ...]
     completeness_ratio: float | None
     measured_ratio: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountRecord:
-    """A user or project of a cluster."""
-
-    cluster: str
-    name: str
-    units: int
-    units_running: int
-    energy_total_uj: int
-    emissions_grams: float | None
-    last_seen_at: datetime
-    """To the hour."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterRecord:
-    """A cluster and its totals."""
-
-    cluster: str
-    nodes: int
-    nodes_by_state: Mapping[NodeState, int]
-    units_running: int
-    power_uw: int | None
-    zone: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +323,8 @@ class NodeRecord:
     """Energy whose method is not modelled, of all, over the last 24 h."""
     lost_records: int
     quarantined_slots: int
+    said: tuple[NodeSaid, ...] = ()
+    """What resource managers say of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +432,8 @@ class Overview:
     methods: tuple[ComponentMethod, ...]
     residual_uj: int
     """Sum of |residual| of today's slots, all of which are then in quarantine: 0 where the books balance."""
+    is_of_site: bool = True
+    """False: figures are sums over the units that the asker sees, and nothing is said of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,14 +458,6 @@ class SiteChoice:
     zone_proposed: bool = False
     """Proposed from the system's time zone and not yet confirmed by a person."""
     labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class AccountPage:
-    """One page of users or projects; `next` is None on the last."""
-
-    items: tuple[AccountRecord, ...]
-    next: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def _said(turn: ClaimTurn) -> Select[Any]:
 
 
 def _last_ns(started_ns: int, *heard: int | None) -> int:
-    return max(started_ns, *(at_ns for at_ns in heard if at_ns is not None))
+    return max([started_ns, *(at_ns for at_ns in heard if at_ns is not None)])
 
 
 def end_vanished(engine: Engine, turn: ClaimTurn, living: Living, unread: Collection[str] = ()) -> int:

@@ -26,7 +26,12 @@ class UnitColumn:
     value: Value | None = None
     sort: UnitSort | None = None
     is_default: bool = True
-    reason: Callable[[UnitRecord], str] = lambda record: "not measured on this node"
+    reason: Callable[[UnitRecord], str] = lambda record: why_missing(record)
+
+
+def why_missing(record: UnitRecord) -> str:
+    """Return why a figure of a unit is not there."""
+    return "not measured on this node" if record.is_reported else "no agent reported it"
 
 
 def _power(record: UnitRecord) -> float | None:
@@ -34,7 +39,7 @@ def _power(record: UnitRecord) -> float | None:
 
 
 def _energy(record: UnitRecord) -> float | None:
-    return joules(record.energy_total_uj)
+    return joules(record.energy_total_uj) if record.energy_uj else None
 
 
 def _component(component: Component) -> Value:
@@ -109,9 +114,10 @@ QUALITY: dict[Flag, tuple[str, str]] = {
     ),
     Flag.UNVERIFIED: ("unverified", "its manager did not place it on this node at this time; charged to nobody"),
     Flag.LOST: ("lost", "slots of its node were lost before they were pulled; its totals are too low"),
+    Flag.UNREPORTED: ("not reported", "only its manager told of it: no agent reported it, so its figures are missing"),
 }
 """What a person reads for a flag: a short mark, and what it means."""
-LOUD = frozenset({Flag.GAP, Flag.OVERCOMMITTED, Flag.UNVERIFIED, Flag.LOST})
+LOUD = frozenset({Flag.GAP, Flag.OVERCOMMITTED, Flag.UNVERIFIED, Flag.LOST, Flag.UNREPORTED})
 """Flags that a list shows beside a name; the others stand in the column Quality and on the unit's page."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy import ColumnElement, FromClause, Select, false, or_, select
 
 from kwhere.core.timespan import Span
 from kwhere.database import schema
@@ -13,6 +13,7 @@ from kwhere.database.reading.figures import Row
 from kwhere.database.reading.paging import BadCursor, decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment
 from kwhere.database.reading.unit_filters import candidates, cluster_ids, conditions
+from kwhere.database.reading.unit_places import PLACE_KINDS, id_of, words_of
 from kwhere.database.reading.unit_records import UNIT_COLUMNS, records_of, unit_join
 from kwhere.database.reading.usage_tables import node_table_for
 from kwhere.database.records import UnitPage, UnitQuery, UnitSort
@@ -28,8 +29,13 @@ _SORTS: dict[UnitSort, ColumnElement[Any]] = {
     UnitSort.ENDED_AT: _units.ended_ns,
 }
 _OF_UNITS = frozenset({UnitSort.STARTED_AT, UnitSort.ENDED_AT})
-_NULLABLE = frozenset({UnitSort.GPU_BUSY_SECONDS, UnitSort.ENDED_AT})
-"""Units without such a figure stand at the end, either way."""
+_WITHOUT: dict[UnitSort, ColumnElement[bool]] = {
+    UnitSort.ENERGY_JOULES: _units.is_reported.is_(False),
+    UnitSort.CPU_SECONDS: _units.is_reported.is_(False),
+    UnitSort.GPU_BUSY_SECONDS: _totals.gpu_busy_ns.is_(None),
+    UnitSort.ENDED_AT: _units.ended_ns.is_(None),
+}
+"""Which units lack the figure: they stand at the end, either way. Of those that no agent reported no totals are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,13 @@ def list_units(moment: Moment, query: UnitQuery) -> UnitPage:
     rows = _rows(moment, query, limit + 1)
     items = records_of(moment, rows[:limit])
     last = rows[limit - 1] if len(rows) > limit else None
-    after = None if last is None else encode_cursor([query.sort.value, int(query.descending), last["sort"], last["id"]])
+    after = None if last is None else _cursor(moment, query, last)
     span = query.span or Span(from_ns(moment.now_ns - DAY_NS), from_ns(moment.now_ns))
     return UnitPage(tuple(items), after, span, _completeness(moment, query, span))
+
+
+def _cursor(moment: Moment, query: UnitQuery, last: Row) -> str:
+    return encode_cursor([query.sort.value, int(query.descending), last["sort"], *words_of(moment, last["id"])])
 
 
 def _completeness(moment: Moment, query: UnitQuery, span: Span) -> float | None:
@@ -62,12 +72,12 @@ def _completeness(moment: Moment, query: UnitQuery, span: Span) -> float | None:
 
 
 def _rows(moment: Moment, query: UnitQuery, limit: int) -> list[Row]:
-    place, listing = _place(query), _listing(moment, query)
+    place, listing = _place(moment, query), _listing(moment, query)
     rows: list[Row] = []
     if place is None or place.value is not None:
         rows = _take(moment, listing.known(place).limit(limit))
         place = None
-    if query.sort in _NULLABLE and len(rows) < limit:
+    if query.sort in _WITHOUT and len(rows) < limit:
         rows += _take(moment, listing.unknown(place).limit(limit - len(rows)))
     return rows
 
@@ -80,37 +90,46 @@ def _take(moment: Moment, picked: Select[Any]) -> list[Row]:
     return [{**rows[unit_id], "sort": sort} for unit_id, sort in page if unit_id in rows]
 
 
-def _place(query: UnitQuery) -> _Place | None:
+def _place(moment: Moment, query: UnitQuery) -> _Place | None:
     if query.after is None:
         return None
-    sort, descending, value, unit_id = decode_cursor(query.after, (str, int, (int, type(None)), int))
+    sort, descending, value, *words = decode_cursor(query.after, (str, int, (int, type(None)), *PLACE_KINDS))
     if (sort, descending) != (query.sort.value, int(query.descending)):
         raise BadCursor("after: the cursor belongs to another sort")
-    assert isinstance(unit_id, int)
-    return _Place(value if isinstance(value, int) else None, unit_id)
+    return _Place(value if isinstance(value, int) else None, id_of(moment, words))
 
 
 def _listing(moment: Moment, query: UnitQuery) -> "_Listing":
     column = _SORTS[query.sort]
-    few = candidates(moment.connection, query)
-    totals = schema.unit_totals.join(schema.units, _units.id == _totals.unit_id)
-    statement = select(_units.id, column.label("sort")).select_from(totals)
-    statement = statement.where(*conditions(moment.connection, query))
+    few = candidates(moment.connection, query, moment.sight)
+    wanted = [*conditions(moment.connection, query), *moment.sight.units(by_index=False)]
     if few is not None:
-        statement = statement.where(_units.id.in_(few))
+        wanted.append(_units.id.in_(few))
+    picked = select(_units.id, column.label("sort"))
+    known = picked.select_from(_source(query.sort)).where(*wanted)
     if query.sort is UnitSort.POWER_WATTS:
-        statement = statement.where(_totals.power_until_ns > moment.now_ns, _units.ended_ns.is_(None))
+        known = known.where(_totals.power_until_ns > moment.now_ns, _units.ended_ns.is_(None))
+    every = schema.units.outerjoin(schema.unit_totals, _units.id == _totals.unit_id)
+    unknown = picked.select_from(every).where(*wanted, _WITHOUT.get(query.sort, false()))
     # A sum is no column of an index: the few are then found first and sorted afterwards.
     order = column if few is None else column + 0
     key = _units.id if query.sort in _OF_UNITS else _totals.unit_id
-    return _Listing(statement, column, order, key, query.descending)
+    return _Listing(known, unknown, column, order, key, query.descending)
+
+
+def _source(sort: UnitSort) -> FromClause:
+    """Return where the figure stands; what is sorted by a time needs no totals."""
+    if sort in _OF_UNITS:
+        return schema.units
+    return schema.unit_totals.join(schema.units, _units.id == _totals.unit_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """A statement and how it is ordered."""
+    """Statements of the units that have the figure and of those that lack it, and how the first are ordered."""
 
-    statement: Select[Any]
+    having: Select[Any]
+    lacking: Select[Any]
     column: ColumnElement[Any]
     order: ColumnElement[Any]
     key: ColumnElement[int]
@@ -119,7 +138,7 @@ class _Listing:
     def known(self, place: _Place | None) -> Select[Any]:
         """Return the units that have the figure, behind `place`."""
         column, key = self.column, self.key
-        statement = self.statement.where(column.is_not(None))
+        statement = self.having.where(column.is_not(None))
         if self.descending:
             if place is not None:
                 behind = or_(column < place.value, key < place.unit_id)
@@ -131,7 +150,7 @@ class _Listing:
 
     def unknown(self, place: _Place | None) -> Select[Any]:
         """Return the units that lack the figure, newest first."""
-        statement = self.statement.where(self.column.is_(None))
+        statement = self.lacking
         if place is not None:
-            statement = statement.where(self.key < place.unit_id)
-        return statement.order_by(self.key.desc())
+            statement = statement.where(_units.id < place.unit_id)
+        return statement.order_by(_units.id.desc())

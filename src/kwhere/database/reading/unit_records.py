@@ -45,15 +45,17 @@ UNIT_COLUMNS = (
     _units.allocated_cpus,
     _units.allocated_memory_bytes,
     _units.allocated_gpus,
+    _units.elapsed_ns,
+    _units.is_reported,
     _totals.power_uw,
     _totals.power_until_ns,
 )
 
 
 def unit_join() -> FromClause:
-    """Return units with their totals, cluster, user and project."""
+    """Return units with their totals where there are some, cluster, user and project."""
     return (
-        schema.unit_totals.join(schema.units, _units.id == _totals.unit_id)
+        schema.units.outerjoin(schema.unit_totals, _units.id == _totals.unit_id)
         .join(schema.clusters, schema.clusters.c.id == _units.cluster_id)
         .outerjoin(schema.users, schema.users.c.id == _units.user_id)
         .outerjoin(schema.projects, schema.projects.c.id == _units.project_id)
@@ -210,6 +212,8 @@ def _record(
         gpus_allocated=_gpu_kinds(row, by_kind(gpus)) or _gpus(figures["gpu_allocated_ns"], lived_ns),
         queue=row["queue"],
         group=row["user_group"],
+        elapsed_ns=row["elapsed_ns"],
+        is_reported=row["is_reported"],
         power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],
         cpu_system_ns=figures["cpu_system_ns"],
@@ -226,7 +230,7 @@ def _record(
         emissions_grams=sum(reporting) if reporting else None,
         emissions=tuple(emissions),
         method=_method(energy, known),
-        quality=from_bits(flags),
+        quality=from_bits(flags) | ({Flag.UNREPORTED} if not row["is_reported"] else set()),
         labels=json.loads(row["labels"]) if row["labels"] else {},
         node_runs=tuple(_node_run(moment, run) for run in runs),
         methods=known,
@@ -264,6 +268,7 @@ def _power_now(row: Row, moment: Moment) -> int | None:
 
 def _node_run(moment: Moment, run: Row) -> NodeRun:
     energy = energies(run)
+    lived_ns = max(1, (run["ended_ns"] or run["newest_end_ns"]) - run["started_ns"])
     return NodeRun(
         node=run["node"],
         run=run["run"],
@@ -272,6 +277,10 @@ def _node_run(moment: Moment, run: Row) -> NodeRun:
         energy_uj=energy,
         energy_total_uj=total_uj(energy),
         power_uw=_power_now(run, moment),
+        cpu_ns=_Sums.of([run]).cpu_ns,
+        cpu_allocated_ns=run["cpu_allocated_ns"],
+        memory_peak_bytes=run["memory_peak_bytes"],
+        memory_allocated_bytes=_memory(run["memory_allocated_kib_seconds"], lived_ns),
     )
 
 

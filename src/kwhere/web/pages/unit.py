@@ -23,7 +23,7 @@ from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, head
 from kwhere.web.pages.unit_gpus import NO_TENSOR, NO_USE, unit_gpu_panel
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import Chip, SpanChoice, choose_span, span_with_data
-from kwhere.web.units_table import energy_pieces, quality_marks
+from kwhere.web.units_table import energy_pieces, quality_marks, why_missing
 
 CHARTS: Sequence[tuple[str, str]] = (
     ("power", "stack"),
@@ -177,13 +177,16 @@ class KeyFigure:
 
 def _figures(record: UnitRecord) -> list[KeyFigure]:
     efficiency = record.cpu_efficiency_ratio
-    used = seconds((record.cpu_user_ns or 0) + (record.cpu_system_ns or 0))
+    used_ns = [time_ns for time_ns in (record.cpu_user_ns, record.cpu_system_ns) if time_ns is not None]
+    used = seconds(sum(used_ns)) if used_ns else None
     return [
-        KeyFigure(joules(record.energy_total_uj), "energy", "", "energy", ""),
+        KeyFigure(
+            joules(record.energy_total_uj) if record.energy_uj else None, "energy", "", "energy", why_missing(record)
+        ),
         KeyFigure(record.emissions_grams, "mass", "", "emissions", "no zone set: choose a country on Emissions"),
         KeyFigure(None, "", percent(efficiency), "CPU time used of allocated", "no allocation known")
         if efficiency is not None
-        else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", ""),
+        else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", why_missing(record)),
         _gpu_figure(record)
         if record.gpus
         else KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
