@@ -28,11 +28,13 @@ class Visibility:
     projects: frozenset[AccountName] = frozenset()
     members: frozenset[AccountName] = frozenset()
     """Users whose projects, as memberships stand at the time of the read, are seen like `projects`."""
+    site: bool = False
+    """Nodes, balances and capacity as well: these tell what all others use together, and name nobody."""
 
     def resolve(self, connection: Connection) -> "Sight":
         """Return what it means in this database now: names become ids."""
         if self.everything:
-            return Sight(everything=True)
+            return Sight(everything=True, site=True)
         users = _ids(connection, schema.users, self.users)
         projects = _ids(connection, schema.projects, self.projects)
         members = _ids(connection, schema.users, self.members)
@@ -40,10 +42,10 @@ class Visibility:
             held = schema.memberships.c
             theirs = select(held.project_id).where(held.user_id.in_(sorted(members)))
             projects |= frozenset(connection.execute(theirs).scalars())
-        return Sight(False, users, projects)
+        return Sight(False, users, projects, self.site)
 
 
-EVERYTHING = Visibility(everything=True)
+EVERYTHING = Visibility(everything=True, site=True)
 NOTHING = Visibility()
 
 
@@ -54,6 +56,7 @@ class Sight:
     everything: bool = False
     user_ids: frozenset[int] = frozenset()
     project_ids: frozenset[int] = frozenset()
+    site: bool = False
 
     def owners(self) -> tuple[tuple[ColumnElement[int], list[int]], ...]:
         """Return the columns of `units` and the ids of which one must match; both may be empty of ids."""
@@ -91,9 +94,9 @@ class Sight:
         runs = select(_runs.node_id).join(schema.units, _units.id == _runs.unit_id).where(*self.units())
         return [_nodes.id.in_(runs)]
 
-    def demand_everything(self, what: str) -> None:
+    def demand_site(self, what: str) -> None:
         """Raise NotPermitted for `what`, of which no part is any one person's (a node's balance, a capacity)."""
-        if not self.everything:
+        if not self.site:
             raise NotPermitted(f"{what}: shown to operators and auditors, because it tells what others use")
 
 

@@ -92,7 +92,7 @@ def test_accounts_and_nodes_are_those_of_the_units_that_are_seen(site: Site) -> 
 
 
 def test_what_is_no_one_persons_is_refused_with_its_reason() -> None:
-    Sight(everything=True).demand_everything("balance of node n1")
+    Sight(site=True).demand_site("balance of node n1")
 
     with pytest.raises(NotPermitted, match=r"balance of node n1: .*operators and auditors"):
-        Sight().demand_everything("balance of node n1")
+        Sight().demand_site("balance of node n1")

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, ColumnElement, Double, Table, and_, case, cast, func, literal, select
+from sqlalchemy import BigInteger, ColumnElement, Double, Table, and_, case, cast, func, literal, or_, select
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
@@ -89,10 +89,16 @@ def coverage(moment: Moment, table: Table, span: Span, node_ids: Collection[int]
 
 
 def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] | None = None) -> Coverage:
-    """Return the coverage of all nodes together that no host accounts for, or of those of `node_ids`, guests or not."""
+    """Return the coverage of all nodes together that no host accounts for, or of those of `node_ids`, guests or not.
+
+    Who does not see everything is told of the nodes that units they see ran on, and of no energy of others.
+    """
     left_out = left_out_nodes(moment.connection)
     nodes = schema.nodes.c
     chosen = None if node_ids is None else sorted(set(node_ids))
+    if not moment.sight.everything:
+        seen = seen_nodes(moment, span)
+        chosen = sorted(seen if chosen is None else seen & set(chosen))
     query = select(func.sum(cast(_expected(moment, span), Double))).where(nodes.first_start_ns.is_not(None))
     if chosen is not None:
         query = query.where(nodes.id.in_(chosen))
@@ -101,12 +107,23 @@ def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] 
     expected_ns = moment.connection.execute(query).scalar_one() or 0.0
     found = [_sums(moment, piece, chosen, left_out) for piece in pieces(moment, table, span)]
     accounted, measured, energy = (sum(values) for values in zip(*found, strict=True))
-    return Coverage(
-        min(1.0, accounted / expected_ns) if expected_ns else None,
-        measured / energy if energy else None,
-        accounted / 1e9,
-        energy,
+    completeness = min(1.0, accounted / expected_ns) if expected_ns else None
+    if not moment.sight.everything:
+        return Coverage(completeness, None, accounted / 1e9)
+    return Coverage(completeness, measured / energy if energy else None, accounted / 1e9, energy)
+
+
+def seen_nodes(moment: Moment, span: Span) -> set[int]:
+    """Return ids of the nodes on which units that the asker sees ran within `span`."""
+    runs, units = schema.unit_runs.c, schema.units.c
+    query = (
+        select(runs.node_id)
+        .distinct()
+        .join(schema.units, units.id == runs.unit_id)
+        .where(units.started_ns < to_ns(span.end), *moment.sight.units())
+        .where(or_(units.ended_ns.is_(None), units.ended_ns > to_ns(span.start)))
     )
+    return set(moment.connection.execute(query).scalars())
 
 
 def _sums(

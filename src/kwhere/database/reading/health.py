@@ -15,6 +15,7 @@ from kwhere.database.records import DatabaseHealth
 
 def health(moment: Moment) -> DatabaseHealth:
     """Return counts that should be 0, states of nodes, and how far the rollups are."""
+    moment.sight.demand_site("health of the server")
     connection = moment.connection
     touched = schema.touched.c
     oldest = connection.execute(select(func.min(touched.start_ns)).where(touched.width == "hour")).scalar_one()

@@ -11,6 +11,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import DAY_NS, from_ns
 from kwhere.database.node_states import NodeTimes, state_of
+from kwhere.database.place_records import NodeSaid
 from kwhere.database.reading.completeness import Coverage, aligned, coverage
 from kwhere.database.reading.figures import methods, shares
 from kwhere.database.reading.paging import decode_cursor, encode_cursor
@@ -37,6 +38,7 @@ def state_of_row(row: Any, now_ns: int) -> NodeState:
 
 def list_nodes(moment: Moment, cluster: str | None, state: NodeState | None, after: str | None, limit: int) -> NodePage:
     """Return one page of nodes by cluster and name; a state is looked for within as many pages as it takes."""
+    moment.sight.demand_site("nodes")
     limit = max(1, min(limit, MOST))
     query = (
         select(*NODE_COLUMNS, _clusters.name.label("cluster"))
@@ -59,6 +61,7 @@ def list_nodes(moment: Moment, cluster: str | None, state: NodeState | None, aft
 
 def find_node(moment: Moment, node: str, cluster: str | None) -> NodeRecord:
     """Return one node. Raises NotFound, or AmbiguousNode where `cluster` is needed."""
+    moment.sight.demand_site(f"node {node}")
     query = (
         select(*NODE_COLUMNS, _clusters.name.label("cluster"))
         .join(schema.clusters, _clusters.id == _nodes.cluster_id)
@@ -77,6 +80,7 @@ def find_node(moment: Moment, node: str, cluster: str | None) -> NodeRecord:
 
 def node_id(moment: Moment, cluster: str, node: str) -> int:
     """Return the id of a node. Raises NotFound."""
+    moment.sight.demand_site(f"node {node}")
     query = (
         select(_nodes.id)
         .join(schema.clusters, _clusters.id == _nodes.cluster_id)
@@ -94,7 +98,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
     covered = coverage(moment, schema.node_5m, day, ids)
     running = _counts(moment, schema.unit_runs, ids, schema.unit_runs.c.ended_ns.is_(None), kind="unit")
     lost, held = _counts(moment, schema.lost, ids), _counts(moment, schema.quarantine, ids)
-    stopped = _stopped(moment, ids)
+    stopped, said = _stopped(moment, ids), _said(moment, ids)
     return [
         replace(
             _record(moment, row, covered.get(row.id)),
@@ -102,6 +106,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
             stopped=stopped.get(row.id),
             lost_records=lost.get(row.id, 0),
             quarantined_slots=held.get(row.id, 0),
+            said=tuple(said.get(row.id, ())),
         )
         for row in rows
     ]
@@ -114,6 +119,21 @@ def _counts(
     if kind is not None:
         query = query.where(table.c.kind == kind)
     return {row[0]: row[1] for row in moment.connection.execute(query.group_by(table.c.node_id))}
+
+
+def _said(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[NodeSaid]]:
+    """Return what managers say of nodes; theirs have the names that agents report."""
+    theirs, found = schema.manager_nodes.c, dict[int, list[NodeSaid]]()
+    query = (
+        select(_nodes.id, schema.manager_nodes)
+        .join(schema.manager_nodes, (theirs.cluster_id == _nodes.cluster_id) & (theirs.name == _nodes.name))
+        .where(_nodes.id.in_(list(ids)))
+        .order_by(theirs.manager)
+    )
+    for row in moment.connection.execute(query):
+        words = (row.manager, row.state, bool(row.is_schedulable), row.reason, row.type, from_ns(row.seen_ns))
+        found.setdefault(row.id, []).append(NodeSaid(*words))
+    return found
 
 
 def _stopped(moment: Moment, ids: Sequence[int]) -> Mapping[int, str]:

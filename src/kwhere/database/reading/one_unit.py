@@ -51,7 +51,7 @@ def _wanted(cluster: str, manager: str, unit: str, run: str | None, node: str | 
 
 
 def _rows(moment: Moment, wanted: list[ColumnElement[bool]], limit: int) -> list[Row[Any]]:
-    query: Select[Any] = select(*UNIT_COLUMNS).select_from(unit_join()).where(*wanted)
+    query: Select[Any] = select(*UNIT_COLUMNS).select_from(unit_join()).where(*wanted, *moment.sight.units())
     newest = query.order_by(_units.started_ns.desc(), _units.id.desc()).limit(limit)
     return list(moment.connection.execute(newest))
 

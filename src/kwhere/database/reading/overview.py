@@ -13,6 +13,7 @@ from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
 from kwhere.database.reading.completeness import aligned, overall
 from kwhere.database.reading.figures import methods, shares
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
+from kwhere.database.reading.seen_figures import seen_overview
 from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources
 from kwhere.database.reading.unit_list import list_units
 from kwhere.database.records import ComponentMethod, ComponentShares, NodeState, Overview, UnitQuery, UnitSort
@@ -22,6 +23,8 @@ _units = schema.units.c
 
 def overview(moment: Moment, top: int, cluster: str | None = None) -> Overview:
     """Return power now, today's energy and grams, how complete and how measured, and the largest units now."""
+    if not moment.sight.everything:
+        return seen_overview(moment, _today(moment), top, cluster)
     rows = _node_rows(moment, cluster)
     within = None if cluster is None else {row.cluster_id for row in rows}
     left_out = left_out_nodes(moment.connection, within)

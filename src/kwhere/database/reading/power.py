@@ -12,6 +12,7 @@ from kwhere.database.flags import from_bits
 from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
 from kwhere.database.reading.figures import shares, sums
 from kwhere.database.reading.node_list import node_id
+from kwhere.database.reading.seen_figures import seen_power
 from kwhere.database.reading.site import Moment, left_out_nodes
 from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.usage_tables import bucket_ns_of, tables_for
@@ -26,6 +27,10 @@ def power_points(
 ) -> tuple[PowerPoint, ...]:
     """Return energy by component and part per step: from slots for steps below 5 minutes, else from buckets."""
     step_ns = max(1, int(step_seconds * 1e9))
+    if node is not None:
+        moment.sight.demand_site(f"power of node {node}")
+    elif not moment.sight.everything:
+        return seen_power(moment, span, step_seconds, cluster)
     ids = _node_ids(moment, cluster, node)
     if step_ns < BUCKET_NS and ids:
         points = _from_slots(moment, span, step_ns, ids)

@@ -73,6 +73,22 @@ def left_out_nodes(connection: Connection, within: Collection[int] | None = None
     )
 
 
+def left_out_of(moment: Moment, within: Collection[int] | None = None) -> frozenset[int]:
+    """Return ids of guests that the asker's sums leave out: those whose machine is a unit that the asker sees.
+
+    A guest's energy is its machine's owner's; who does not see the machine would find their own units nowhere.
+    """
+    found = left_out_nodes(moment.connection, within)
+    if moment.sight.everything or not found:
+        return found
+    nodes, units = schema.nodes.c, schema.units.c
+    parents = moment.connection.execute(select(nodes.id, nodes.parent).where(nodes.id.in_(sorted(found))))
+    machine_of = {row.id: (row.parent or "").partition("/")[2] for row in parents}
+    machines = select(units.unit).where(units.unit.in_(sorted(set(machine_of.values()))), *moment.sight.units())
+    seen = set(moment.connection.execute(machines).scalars())
+    return frozenset(guest for guest, machine in machine_of.items() if machine in seen)
+
+
 def _host_of(guest: Any, named: Mapping[str, Sequence[tuple[int, int]]]) -> int | None:
     """Return the id of the node that a guest names as its host."""
     found = named.get(guest.parent.split("/", 1)[0], ())

@@ -11,11 +11,12 @@ from kwhere.database.grid import to_ns
 from kwhere.database.identities import RUNNING
 from kwhere.database.reading.job_filters import job_arms
 from kwhere.database.records import UnitQuery
+from kwhere.database.visibility import Sight
 
 FEW = 10_000
 """So many units are sorted faster than a long index is walked for them."""
 _units = schema.units.c
-_ESCAPE = "\\"
+ESCAPE = "\\"
 
 
 def cluster_ids(connection: Connection, name: str | None) -> list[int]:
@@ -61,7 +62,7 @@ def _plain(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]
 
 
 def _holds(words: str) -> ColumnElement[bool]:
-    return _units.search.like(f"%{_escaped(words.lower())}%", escape=_ESCAPE)
+    return _units.search.like(f"%{escaped(words.lower())}%", escape=ESCAPE)
 
 
 def _state(state: str) -> ColumnElement[bool]:
@@ -72,8 +73,9 @@ def _state(state: str) -> ColumnElement[bool]:
     return _units.state == state
 
 
-def _escaped(words: str) -> str:
-    return words.replace(_ESCAPE, _ESCAPE * 2).replace("%", f"{_ESCAPE}%").replace("_", f"{_ESCAPE}_")
+def escaped(words: str) -> str:
+    """Return words as a pattern of LIKE that stands for them alone; `ESCAPE` is its escape."""
+    return words.replace(ESCAPE, ESCAPE * 2).replace("%", f"{ESCAPE}%").replace("_", f"{ESCAPE}_")
 
 
 def _owners(connection: Connection, query: UnitQuery) -> list[tuple[ColumnElement[int], list[int]]]:
@@ -101,9 +103,9 @@ def _on_node(connection: Connection, query: UnitQuery) -> Select[tuple[int]]:
     return wanted.where(runs.ended_ns.is_(None)) if query.states == (RUNNING,) else wanted
 
 
-def candidates(connection: Connection, query: UnitQuery) -> Sequence[int] | Select[tuple[int]] | None:
+def candidates(connection: Connection, query: UnitQuery, sight: Sight) -> Sequence[int] | Select[tuple[int]] | None:
     """Return the ids that the narrowest of the indexes holds, where they are few; None: walk the order of the sort."""
-    counted = [(_count(connection, ids), ids) for ids in _narrowings(connection, query)]
+    counted = [(_count(connection, ids), ids) for ids in _narrowings(connection, query, sight)]
     few = [(count, at) for at, (count, _) in enumerate(counted) if count <= FEW]
     if few:
         return counted[min(few)[1]][1]
@@ -121,9 +123,13 @@ def _count(connection: Connection, ids: Select[tuple[int]]) -> int:
     return int(connection.execute(select(func.count()).select_from(bounded)).scalar_one())
 
 
-def _narrowings(connection: Connection, query: UnitQuery) -> Sequence[Select[tuple[int]]]:
+def _narrowings(connection: Connection, query: UnitQuery, sight: Sight) -> Sequence[Select[tuple[int]]]:
     ids = select(_units.id)
     found = [ids.where(column.in_(owner_ids)) for column, owner_ids in _owners(connection, query)]
+    if not sight.everything:
+        # Two arms, each by its index, as below.
+        arms = union_all(*(ids.where(column.in_(owned)) for column, owned in sight.owners())).subquery()
+        found.append(select(arms.c.id))
     if query.jobs is not None:
         named = job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))
         arms = union_all(*(ids.where(arm) for arm in named)).subquery()

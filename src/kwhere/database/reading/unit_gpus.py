@@ -59,7 +59,7 @@ def gpu_holds(moment: Moment, cluster: str, node: str) -> tuple[GpuHold, ...]:
         .join(schema.units, units.id == runs.unit_id)
         .outerjoin(schema.users, schema.users.c.id == units.user_id)
         .where(schema.clusters.c.name == cluster, nodes.name == node, runs.ended_ns.is_(None))
-        .where(gpus.newest_end_ns >= totals.newest_end_ns)
+        .where(gpus.newest_end_ns >= totals.newest_end_ns, *moment.sight.units())
         .order_by(gpus.gpu_index, gpus.device, gpus.profile, gpus.instance, units.manager, units.unit)
     )
     return tuple(

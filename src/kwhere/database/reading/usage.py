@@ -14,7 +14,7 @@ from kwhere.database.emissions import EMISSIONS
 from kwhere.database.reading.completeness import overall
 from kwhere.database.reading.figures import energies, sums, total_uj, whole
 from kwhere.database.reading.optional_figures import kinds_of
-from kwhere.database.reading.site import Moment, left_out_nodes
+from kwhere.database.reading.site import Moment, left_out_of
 from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.unit_gpus import gpu_totals
 from kwhere.database.reading.usage_tables import Tables, day_tables, tables_for
@@ -59,14 +59,14 @@ class UsageFilter:
         left_out = self.left_out(moment)
         if left_out:
             found.append(_nodes.id.not_in(sorted(left_out)))
-        return found
+        return [*found, *moment.sight.units()]
 
     def left_out(self, moment: Moment) -> frozenset[int]:
         """Return ids of guests that sums leave out; one that is asked for by name is not."""
         if self.node is not None:
             return frozenset()
         within = None if self.cluster is None else cluster_ids(moment.connection, self.cluster)
-        return left_out_nodes(moment.connection, within)
+        return left_out_of(moment, within)
 
 
 def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter) -> UsageReport:
