@@ -1,0 +1,91 @@
+"""Who asks: a name, the roles it has here, how we know, and what it may see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from kwhere.core.errors import NotPermitted
+from kwhere.database.visibility import EVERYTHING, NOTHING, Visibility
+
+PRINCIPAL_KEY = "kwhere.principal"
+"""Where the door puts the principal in an ASGI scope."""
+NOBODY_TO_ASK = "the operators of this server"
+
+
+class Role(StrEnum):
+    """What somebody is here; a person may be several."""
+
+    USER = "user"
+    """Sees their own units."""
+    PROJECT_MANAGER = "project manager"
+    """Sees the units of the projects they are a member of as well."""
+    AUDITOR = "auditor"
+    """Sees everything, the audit log too, and changes nothing."""
+    OPERATOR = "operator"
+    """Sees everything and may change what can be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody at the door."""
+
+    name: str
+    roles: frozenset[Role]
+    why: str
+    """How we know, for pages and the audit log: `API token 3f9a of alice`."""
+    visibility: Visibility = NOTHING
+    contact: str = NOBODY_TO_ASK
+    """Whom to ask for more."""
+    is_person: bool = True
+    """False: the server's own token, which says nothing of who holds it."""
+
+    @property
+    def sees_everything(self) -> bool:
+        """Return whether no unit is kept from them."""
+        return self.visibility.everything
+
+    @property
+    def may_change(self) -> bool:
+        """Return whether they may change anything."""
+        return Role.OPERATOR in self.roles
+
+    @property
+    def shown_roles(self) -> str:
+        """Return the roles in words, the widest last."""
+        return ", ".join(str(role) for role in Role if role in self.roles) or "no role"
+
+    def demand(self, what: str, *roles: Role) -> None:
+        """Return if they have one of `roles`. Raises NotPermitted that says which, and whom to ask."""
+        if self.roles.isdisjoint(roles):
+            raise NotPermitted(
+                f"{what}: needs the role {' or '.join(roles)}; {self.name} is {self.shown_roles}. Ask {self.contact}"
+            )
+
+
+def token_holder(contact: str = NOBODY_TO_ASK) -> Principal:
+    """Return who holds the server's own token: its operator, whoever that is."""
+    return Principal("server token", frozenset({Role.OPERATOR}), "the server's own token", EVERYTHING, contact, False)
+
+
+def anyone() -> Principal:
+    """Return who asks a server on loopback that wants no token."""
+    return Principal("anyone here", frozenset({Role.OPERATOR}), "no token is asked for", EVERYTHING, is_person=False)
+
+
+def principal_of(scope: Mapping[str, Any]) -> Principal:
+    """Return who the door found. Raises NotPermitted where nobody passed a door."""
+    found = scope.get(PRINCIPAL_KEY)
+    if not isinstance(found, Principal):
+        raise NotPermitted("nobody was identified for this request")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why somebody is not let in, as an HTTP answer."""
+
+    status: int
+    title: str
+    detail: str
+    headers: tuple[tuple[bytes, bytes], ...] = field(default=())
