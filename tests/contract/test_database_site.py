@@ -7,6 +7,7 @@ from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, key, system, 
 
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, Flag, Method
+from kwhere.database.account_records import AccountQuery
 from kwhere.database.nodes import retire
 from kwhere.database.reader import AmbiguousNode
 from kwhere.database.records import NodeState, UnitQuery, UsageBy
@@ -164,14 +165,15 @@ def test_clusters_users_and_projects_have_their_sums(site: Site) -> None:
 
     (cluster,) = site.reader.clusters()
     alice, bob = site.reader.users().items
-    (project,) = site.reader.projects(name="p1").items
+    (project,) = site.reader.projects(AccountQuery(name="p1")).items
 
     assert (cluster.cluster, cluster.nodes_by_state, cluster.units_running) == ("c1", {NodeState.UP: 1}, 2)
     assert cluster.power_uw == 180_000_000
     assert (alice.name, alice.units, alice.units_running, alice.energy_total_uj) == ("alice", 1, 1, 9600 * J)
     assert (bob.name, project.energy_total_uj) == ("bob", 9600 * J)
-    assert site.reader.users(limit=1).next is not None
-    assert [u.name for u in site.reader.users(limit=1, after=site.reader.users(limit=1).next).items] == ["bob"]
+    first = site.reader.users(AccountQuery(limit=1))
+    assert first.next is not None
+    assert [u.name for u in site.reader.users(AccountQuery(limit=1, after=first.next)).items] == ["bob"]
 
 
 def test_a_guest_is_not_counted_beside_its_host(site: Site) -> None:
@@ -239,7 +241,7 @@ def test_what_a_user_has_in_a_guest_is_not_added_to_the_machines_owner(site: Sit
     nested_users(site, "c1")
 
     found = {user.name: (user.units, user.energy_total_uj) for user in site.reader.users().items}
-    (project,) = site.reader.projects(name="p1").items
+    (project,) = site.reader.projects(AccountQuery(name="p1")).items
     by_user = {row.key: row.energy_total_uj for row in site.reader.usage(UsageBy.USER, minutes(0, 5)).rows if row.key}
 
     assert found == {"alice": (2, 9600 * J), "bob": (1, 1200 * J), "carol": (1, 0)}
@@ -263,7 +265,7 @@ def test_grams_of_a_guest_are_not_added_to_the_machines_owner(engine: Engine) ->
 def test_users_of_a_guests_own_cluster_have_their_sums_when_that_is_asked_for(site: Site) -> None:
     nested_users(site, "c2")
 
-    alone = {user.name: user.energy_total_uj for user in site.reader.users(cluster="c2").items}
+    alone = {user.name: user.energy_total_uj for user in site.reader.users(AccountQuery(cluster="c2")).items}
     beside = [(user.cluster, user.name, user.energy_total_uj) for user in site.reader.users().items]
 
     assert alone == {"alice": 600 * J, "carol": 400 * J}

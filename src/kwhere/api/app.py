@@ -7,11 +7,11 @@ from starlette.middleware.gzip import GZipMiddleware
 from kwhere.access.guard import Guard, GuardRules
 from kwhere.api.context import PROBLEM_RESPONSES
 from kwhere.api.problems import install_problems
-from kwhere.api.routes import nodes, site, units, usage
+from kwhere.api.routes import nodes, places, site, units, usage
 from kwhere.reports.sources import Sources
 
 PREFIX = "/api/v1"
-ROUTES = (units, nodes, usage, site)
+ROUTES = (units, nodes, usage, places, site)
 ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 

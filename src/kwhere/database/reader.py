@@ -8,20 +8,32 @@ from sqlalchemy import Engine
 
 from kwhere.core.clock import Clock
 from kwhere.core.timespan import Span
+from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
 from kwhere.database.choices import read_site_choice
 from kwhere.database.gpu_records import GpuHold
-from kwhere.database.reading import accounts, node_list, one_unit, power, unit_gpus, unit_list, usage
+from kwhere.database.place_records import (
+    CapacityRow,
+    ManagerNodePage,
+    ManagerNodeQuery,
+    ManagerRecord,
+    MembershipPage,
+    Occupancy,
+    WaitingPage,
+    WaitingQuery,
+)
+from kwhere.database.reading import accounts, capacity, node_list, one_unit, power, unit_gpus, unit_list, usage
 from kwhere.database.reading.factor_list import list_factors
 from kwhere.database.reading.health import health
+from kwhere.database.reading.manager_list import list_managers
+from kwhere.database.reading.membership_list import list_memberships
 from kwhere.database.reading.node_list import AmbiguousNode
 from kwhere.database.reading.overview import overview
 from kwhere.database.reading.paging import BadCursor
 from kwhere.database.reading.site import Moment, zone_of_site
+from kwhere.database.reading.waiting_list import list_waiting
 from kwhere.database.records import (
-    AccountPage,
     BalanceSlot,
     BucketPower,
-    ClusterRecord,
     DatabaseHealth,
     FactorRecord,
     NodePage,
@@ -115,17 +127,44 @@ class Reader:
         """Return every cluster."""
         return self._ask(accounts.list_clusters)
 
-    def users(
-        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
-    ) -> AccountPage:
+    def users(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
         """Return users with their lifetime totals. Raises BadCursor."""
-        return self._ask(lambda moment: accounts.list_users(moment, cluster, name, after, limit))
+        return self._ask(lambda moment: accounts.list_users(moment, query))
 
-    def projects(
-        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
-    ) -> AccountPage:
+    def projects(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
         """Return projects with their lifetime totals. Raises BadCursor."""
-        return self._ask(lambda moment: accounts.list_projects(moment, cluster, name, after, limit))
+        return self._ask(lambda moment: accounts.list_projects(moment, query))
+
+    def managers(self, cluster: str | None = None) -> tuple[ManagerRecord, ...]:
+        """Return how far each resource manager was read."""
+        return self._ask(lambda moment: list_managers(moment, cluster))
+
+    def manager_nodes(self, query: ManagerNodeQuery) -> ManagerNodePage:
+        """Return one page of nodes as their managers see them. Raises BadCursor, NotPermitted."""
+        return self._ask(lambda moment: capacity.list_manager_nodes(moment, query))
+
+    def capacity(self, cluster: str | None = None) -> tuple[CapacityRow, ...]:
+        """Return what nodes have by cluster, manager and type. Raises NotPermitted."""
+        return self._ask(lambda moment: capacity.capacity(moment, cluster))
+
+    def occupancy(self, cluster: str, span: Span) -> tuple[Occupancy, ...]:
+        """Return how much of a cluster's CPU time was allocated, by day. Raises NotPermitted."""
+        return self._ask(lambda moment: capacity.occupancy(moment, cluster, span))
+
+    def memberships(
+        self,
+        cluster: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        after: str | None = None,
+        limit: int = 200,
+    ) -> MembershipPage:
+        """Return one page of who may charge which project. Raises BadCursor."""
+        return self._ask(lambda moment: list_memberships(moment, cluster, user, project, after, limit))
+
+    def waiting(self, query: WaitingQuery) -> WaitingPage:
+        """Return one page of units that wait in a queue. Raises BadCursor."""
+        return self._ask(lambda moment: list_waiting(moment, query))
 
     def nodes(
         self,

@@ -4,12 +4,21 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from kwhere.core.timespan import Span
+from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.place_records import (
+    CapacityRow,
+    ManagerNodePage,
+    ManagerNodeQuery,
+    ManagerRecord,
+    MembershipPage,
+    Occupancy,
+    WaitingPage,
+    WaitingQuery,
+)
 from kwhere.database.records import (
-    AccountPage,
     BalanceSlot,
     BucketPower,
-    ClusterRecord,
     DatabaseHealth,
     FactorRecord,
     NodePage,
@@ -74,16 +83,43 @@ class Account(Protocol):
         """Return every cluster."""
         ...
 
-    def users(
-        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
-    ) -> AccountPage:
+    def users(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
         """Return users with their lifetime totals."""
         ...
 
-    def projects(
-        self, cluster: str | None = None, name: str | None = None, after: str | None = None, limit: int = 200
-    ) -> AccountPage:
+    def projects(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
         """Return projects with their lifetime totals."""
+        ...
+
+    def managers(self, cluster: str | None = None) -> Sequence[ManagerRecord]:
+        """Return how far each resource manager was read."""
+        ...
+
+    def manager_nodes(self, query: ManagerNodeQuery) -> ManagerNodePage:
+        """Return one page of nodes as their managers see them. Raises BadCursor, NotPermitted."""
+        ...
+
+    def capacity(self, cluster: str | None = None) -> Sequence[CapacityRow]:
+        """Return what nodes have by cluster, manager and type. Raises NotPermitted."""
+        ...
+
+    def occupancy(self, cluster: str, span: Span) -> Sequence[Occupancy]:
+        """Return how much of a cluster's CPU time was allocated, by day. Raises NotPermitted."""
+        ...
+
+    def memberships(
+        self,
+        cluster: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        after: str | None = None,
+        limit: int = 200,
+    ) -> MembershipPage:
+        """Return one page of who may charge which project. Raises BadCursor."""
+        ...
+
+    def waiting(self, query: WaitingQuery) -> WaitingPage:
+        """Return one page of units that wait in a queue. Raises BadCursor."""
         ...
 
     def nodes(

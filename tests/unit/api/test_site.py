@@ -119,8 +119,11 @@ def test_factors_carry_their_provenance(client: AsgiClient) -> None:
     assert set(factor["span"]) == {"from", "to"}
 
 
-def test_health(client: AsgiClient) -> None:
-    assert client.get("/api/v1/health").json()["status"] == "ok"
+def test_health() -> None:
+    account = FakeAccount()
+    account.is_managed = False
+
+    assert AsgiClient(_app(account)).get("/api/v1/health").json()["status"] == "ok"
 
 
 def test_health_says_what_is_wrong() -> None:
@@ -132,7 +135,11 @@ def test_health_says_what_is_wrong() -> None:
     answer = client.get("/api/v1/health").json()
 
     assert answer["status"] == "degraded"
-    assert len(answer["reasons"]) == 2
+    assert len(answer["reasons"]) == 3
+    assert answer["reasons"][2] == (
+        "kubernetes of cluster local cannot be read since 2026-11-29T17:59:20+00:00: connection refused"
+    )
+    assert [manager["manager"] for manager in answer["managers"]] == ["kubernetes", "slurm"]
 
 
 @pytest.mark.parametrize(

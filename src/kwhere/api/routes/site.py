@@ -1,5 +1,6 @@
 """The site: factors in force and ahead, health."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
@@ -7,9 +8,11 @@ from fastapi import APIRouter, Query
 
 from kwhere.api.context import From, SourcesOf, To, now_of, optional_span
 from kwhere.api.models import FactorView, ForecastList, Health, Page
+from kwhere.api.place_views import manager_view
 from kwhere.api.views import factor_view, forecast_view, span_view
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
+from kwhere.database.place_records import ManagerRecord
 from kwhere.database.records import DatabaseHealth
 from kwhere.reports.outlook import look_ahead
 from kwhere.reports.sources import Sources
@@ -55,8 +58,8 @@ def _zones(sources: Sources, zone: str | None) -> list[str]:
 @router.get("/health")
 def health(sources: SourcesOf) -> Health:
     """Return whether the account is in order."""
-    record = sources.account.health()
-    reasons = [*health_reasons(record), *sources.faults()]
+    record, managers = sources.account.health(), sources.account.managers()
+    reasons = [*health_reasons(record), *manager_reasons(managers), *sources.faults()]
     return Health(
         status="degraded" if reasons else "ok",
         reasons=reasons,
@@ -67,7 +70,18 @@ def health(sources: SourcesOf) -> Health:
         quarantined_slots=record.quarantined_slots,
         lost_records=record.lost_records,
         oldest_touched_hour_at=record.oldest_touched_hour_at,
+        managers=[manager_view(manager) for manager in managers],
     )
+
+
+def manager_reasons(managers: Sequence[ManagerRecord]) -> list[str]:
+    """Return which managers cannot be read, and since when."""
+    return [
+        f"{manager.manager} of cluster {manager.cluster} cannot be read since "
+        f"{manager.error_since.isoformat(timespec='seconds') if manager.error_since else 'its start'}: {manager.error}"
+        for manager in managers
+        if manager.error is not None
+    ]
 
 
 def health_reasons(record: DatabaseHealth) -> list[str]:

@@ -1,5 +1,7 @@
 """Usage within a span, and the accounts it is summed by."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
@@ -7,10 +9,21 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, span_of
-from kwhere.api.csv_text import USAGE_HEADER, csv_answer, optional_cells, optional_header, usage_row, wants_csv
+from kwhere.api.csv_text import (
+    ACCOUNT_HEADER,
+    USAGE_HEADER,
+    account_row,
+    csv_answer,
+    optional_cells,
+    optional_header,
+    usage_row,
+    wants_csv,
+)
 from kwhere.api.models import AccountView, Page, Usage
+from kwhere.api.problems import BadRequest
 from kwhere.api.views import account_view, usage_view
 from kwhere.core.errors import NotFound
+from kwhere.database.account_records import AccountPage, AccountQuery, AccountRecord, AccountSort
 from kwhere.database.records import UsageBy
 
 router = APIRouter(tags=["usage"])
@@ -40,37 +53,89 @@ def usage(
     return view
 
 
-@router.get("/users")
+Q = Annotated[str | None, Query(description="Part of a name", max_length=200)]
+Sort = Annotated[str, Query(description=f"One of {', '.join(AccountSort)}, - for descending")]
+WHOLE = 1000
+"""Accounts of a page within a CSV."""
+
+
+@router.get("/users", response_model=Page[AccountView])
 def list_users(
-    sources: SourcesOf, cluster: Cluster = None, limit: Limit = 200, after: After = None
-) -> Page[AccountView]:
-    """Return users with their lifetime totals, page by page."""
-    page = sources.account.users(cluster=cluster, after=after, limit=limit)
-    return Page(items=[account_view(record) for record in page.items], next=page.next)
+    request: Request,
+    sources: SourcesOf,
+    cluster: Cluster = None,
+    q: Q = None,
+    sort: Sort = "name",
+    limit: Limit = 200,
+    after: After = None,
+    format_: Annotated[Format, Query(alias="format")] = None,
+) -> Page[AccountView] | StreamingResponse:
+    """Return users with their lifetime totals, page by page; as CSV all that match."""
+    query = _query(AccountQuery(cluster=cluster, q=q or None, after=after, limit=limit), sort)
+    return _accounts(sources.account.users, query, "users.csv" if wants_csv(request, format_) else None)
 
 
 @router.get("/users/{user:path}")
 def one_user(sources: SourcesOf, user: str, cluster: Cluster = None) -> Page[AccountView]:
     """Return one user, an item per cluster."""
-    page = sources.account.users(cluster=cluster, name=user)
+    page = sources.account.users(AccountQuery(cluster=cluster, name=user))
     if not page.items:
         raise NotFound(f"user {user!r}: nothing is booked to that name")
     return Page(items=[account_view(record) for record in page.items])
 
 
-@router.get("/projects")
+@router.get("/projects", response_model=Page[AccountView])
 def list_projects(
-    sources: SourcesOf, cluster: Cluster = None, limit: Limit = 200, after: After = None
-) -> Page[AccountView]:
-    """Return projects with their lifetime totals, page by page."""
-    page = sources.account.projects(cluster=cluster, after=after, limit=limit)
-    return Page(items=[account_view(record) for record in page.items], next=page.next)
+    request: Request,
+    sources: SourcesOf,
+    cluster: Cluster = None,
+    q: Q = None,
+    parent: Annotated[str | None, Query(description="Only projects below it", max_length=255)] = None,
+    sort: Sort = "name",
+    limit: Limit = 200,
+    after: After = None,
+    format_: Annotated[Format, Query(alias="format")] = None,
+) -> Page[AccountView] | StreamingResponse:
+    """Return projects with their lifetime totals, page by page; as CSV all that match."""
+    query = _query(AccountQuery(cluster=cluster, q=q or None, parent=parent, after=after, limit=limit), sort)
+    return _accounts(sources.account.projects, query, "projects.csv" if wants_csv(request, format_) else None)
 
 
 @router.get("/projects/{project:path}")
 def one_project(sources: SourcesOf, project: str, cluster: Cluster = None) -> Page[AccountView]:
     """Return one project, an item per cluster."""
-    page = sources.account.projects(cluster=cluster, name=project)
+    page = sources.account.projects(AccountQuery(cluster=cluster, name=project))
     if not page.items:
         raise NotFound(f"project {project!r}: nothing is booked to that name")
     return Page(items=[account_view(record) for record in page.items])
+
+
+def _query(query: AccountQuery, sort: str) -> AccountQuery:
+    try:
+        return replace(query, sort=AccountSort(sort.removeprefix("-")), descending=sort.startswith("-"))
+    except ValueError as error:
+        raise BadRequest(
+            f"sort: expected one of {', '.join(AccountSort)}, with - for descending, found {sort!r}"
+        ) from error
+
+
+def _accounts(
+    ask: Callable[[AccountQuery], AccountPage], query: AccountQuery, file_name: str | None
+) -> Page[AccountView] | StreamingResponse:
+    """Return a page, or all that match as a file."""
+    if file_name is None:
+        page = ask(query)
+        return Page(items=[account_view(record) for record in page.items], next=page.next)
+    first = ask(replace(query, limit=WHOLE, after=None))
+    rows = (account_row(account_view(record)) for record in _following(ask, query, first))
+    return csv_answer(ACCOUNT_HEADER, rows, file_name)
+
+
+def _following(
+    ask: Callable[[AccountQuery], AccountPage], query: AccountQuery, page: AccountPage
+) -> Iterator[AccountRecord]:
+    while True:
+        yield from page.items
+        if page.next is None:
+            return
+        page = ask(replace(query, limit=WHOLE, after=page.next))

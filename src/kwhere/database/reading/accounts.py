@@ -5,16 +5,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Table, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Table, case, func, null, select
 
 from kwhere.database import schema
-from kwhere.database.grid import from_ns
+from kwhere.database.account_records import (
+    AccountPage,
+    AccountQuery,
+    AccountRecord,
+    AccountSort,
+    ClusterRecord,
+)
+from kwhere.database.grid import HOUR_NS, from_ns
 from kwhere.database.reading.figures import energy_total, shares
+from kwhere.database.reading.keyset import Order, take_page
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
-from kwhere.database.reading.paging import decode_cursor, encode_cursor
-from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources, zones_by_cluster
-from kwhere.database.reading.unit_filters import cluster_ids
-from kwhere.database.records import AccountPage, AccountRecord, ClusterRecord, NodeState
+from kwhere.database.reading.seen_figures import seen_clusters
+from kwhere.database.reading.site import Moment, left_out_nodes, left_out_of, reporting_sources, zones_by_cluster
+from kwhere.database.reading.unit_filters import ESCAPE, cluster_ids, escaped
+from kwhere.database.records import NodeState
 
 MOST = 1000
 _units, _totals, _clusters = schema.units.c, schema.unit_totals.c, schema.clusters.c
@@ -32,38 +40,47 @@ class _Held:
 _NOTHING = _Held()
 
 
-def list_users(moment: Moment, cluster: str | None, name: str | None, after: str | None, limit: int) -> AccountPage:
-    """Return one page of users by cluster and name."""
-    return _list(moment, schema.users, "user_id", cluster, name, after, limit)
+def list_users(moment: Moment, query: AccountQuery) -> AccountPage:
+    """Return one page of users. Raises BadCursor."""
+    return _list(moment, schema.users, "user_id", query, moment.sight.users())
 
 
-def list_projects(moment: Moment, cluster: str | None, name: str | None, after: str | None, limit: int) -> AccountPage:
-    """Return one page of projects by cluster and name."""
-    return _list(moment, schema.projects, "project_id", cluster, name, after, limit)
+def list_projects(moment: Moment, query: AccountQuery) -> AccountPage:
+    """Return one page of projects. Raises BadCursor."""
+    return _list(moment, schema.projects, "project_id", query, moment.sight.projects())
 
 
 def _list(
-    moment: Moment, table: Table, owner: str, cluster: str | None, name: str | None, after: str | None, limit: int
+    moment: Moment, table: Table, owner: str, query: AccountQuery, seen: Sequence[ColumnElement[bool]]
 ) -> AccountPage:
-    limit = max(1, min(limit, MOST))
-    query = (
-        select(table.c.id, _clusters.name.label("cluster"), table.c.name, table.c.last_seen_ns)
-        .join(schema.clusters, _clusters.id == table.c.cluster_id)
-        .order_by(_clusters.name, table.c.name)
-        .limit(limit + 1)
+    limit, words = max(1, min(query.limit, MOST)), table.c
+    described = (words.description, words.parent) if owner == "project_id" else (null().label("description"),)
+    statement = (
+        select(words.id, _clusters.name.label("cluster"), words.name, words.last_seen_ns, *described)
+        .join(schema.clusters, _clusters.id == words.cluster_id)
+        .where(*seen, *_conditions(table, query))
     )
-    if cluster is not None:
-        query = query.where(_clusters.name == cluster)
-    if name is not None:
-        query = query.where(table.c.name == name)
-    if after is not None:
-        query = query.where(tuple_(_clusters.name, table.c.name) > tuple_(*decode_cursor(after, (str, str))))
-    rows = moment.connection.execute(query).all()
-    ids = [row.id for row in rows[:limit]]
-    sums, guests = _sums(moment, owner, ids), _in_guests(moment, owner, ids, cluster)
-    items = tuple(_record(row, sums.get(row.id), guests.get(row.id, _NOTHING)) for row in rows[:limit])
-    more = len(rows) > limit
-    return AccountPage(items, encode_cursor([items[-1].cluster, items[-1].name]) if more else None)
+    # By name: cluster by cluster.
+    column = _clusters.name if query.sort is AccountSort.NAME else words.last_seen_ns
+    order = Order(str(query.sort), column, (_clusters.name, words.name), query.descending)
+    rows, after = take_page(moment.connection, statement, order, query.after, limit)
+    ids = [row.id for row in rows]
+    sums, guests = _sums(moment, owner, ids), _in_guests(moment, owner, ids, query.cluster)
+    items = tuple(_record(moment, row, sums.get(row.id), guests.get(row.id, _NOTHING)) for row in rows)
+    return AccountPage(items, after)
+
+
+def _conditions(table: Table, query: AccountQuery) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if query.cluster is not None:
+        found.append(_clusters.name == query.cluster)
+    if query.name is not None:
+        found.append(table.c.name == query.name)
+    if query.q:
+        found.append(func.lower(table.c.name).like(f"%{escaped(query.q.lower())}%", escape=ESCAPE))
+    if query.parent is not None:
+        found.append(table.c.parent == query.parent)
+    return found
 
 
 def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
@@ -82,11 +99,12 @@ def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
             func.sum(case((_units.ended_ns.is_(None), 1), else_=0)).label("running"),
             func.sum(_totals.energy_uj).label("energy_uj"),
             func.sum(reported.c.grams).label("grams"),
+            func.max(_totals.newest_end_ns).label("newest_end_ns"),
         )
         .select_from(schema.units)
-        .join(schema.unit_totals, _totals.unit_id == _units.id)
+        .outerjoin(schema.unit_totals, _totals.unit_id == _units.id)
         .outerjoin(reported, reported.c.unit_id == _units.id)
-        .where(column.in_(list(ids)))
+        .where(column.in_(list(ids)), *moment.sight.units())
         .group_by(column)
     )
     return {row[0]: row for row in moment.connection.execute(query)}
@@ -95,11 +113,11 @@ def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
 def _in_guests(moment: Moment, owner: str, ids: Sequence[int], cluster: str | None) -> dict[int, _Held]:
     """Return what those owners' units used within guests: their hosts' rows hold it, under the machine's owner."""
     within = None if cluster is None else cluster_ids(moment.connection, cluster)
-    left_out = sorted(left_out_nodes(moment.connection, within))
+    left_out = sorted(left_out_of(moment, within))
     if not left_out:
         return {}
     days, column = schema.emissions_day.c, _units[owner]
-    of_owner = (column.in_(list(ids)), _runs.node_id.in_(left_out))
+    of_owner = (column.in_(list(ids)), _runs.node_id.in_(left_out), *moment.sight.units())
     runs = schema.unit_runs.join(schema.units, _units.id == _runs.unit_id)
     energy = func.sum(energy_total(schema.run_totals)).label("energy_uj")
     totals = runs.join(schema.run_totals, schema.run_totals.c.unit_run_id == _runs.id)
@@ -111,20 +129,31 @@ def _in_guests(moment: Moment, owner: str, ids: Sequence[int], cluster: str | No
     return {row[0]: _Held(int(row[1]), grams_of.get(row[0], 0.0)) for row in moment.connection.execute(query)}
 
 
-def _record(row: Any, sums: Any, in_guests: _Held) -> AccountRecord:
+def _record(moment: Moment, row: Any, sums: Any, in_guests: _Held) -> AccountRecord:
     return AccountRecord(
         cluster=row.cluster,
         name=row.name,
         units=0 if sums is None else sums.units,
         units_running=0 if sums is None else int(sums.running),
-        energy_total_uj=0 if sums is None else int(sums.energy_uj) - in_guests.energy_uj,
+        energy_total_uj=0 if sums is None else int(sums.energy_uj or 0) - in_guests.energy_uj,
         emissions_grams=None if sums is None or sums.grams is None else max(0.0, sums.grams - in_guests.grams),
-        last_seen_at=from_ns(row.last_seen_ns),
+        last_seen_at=from_ns(seen_ns) if (seen_ns := _last_seen_ns(moment, row, sums)) else None,
+        description=row.description,
+        parent=row._mapping.get("parent"),
     )
 
 
+def _last_seen_ns(moment: Moment, row: Any, sums: Any) -> int:
+    """Return when it was seen last, to the hour, 0: never; by who does not see all of it, within what they see."""
+    if moment.sight.everything or sums is None:
+        return int(row.last_seen_ns)
+    return int(sums.newest_end_ns or 0) // HOUR_NS * HOUR_NS
+
+
 def list_clusters(moment: Moment) -> tuple[ClusterRecord, ...]:
-    """Return all clusters by name."""
+    """Return all clusters by name; to who does not see everything theirs."""
+    if not moment.sight.everything:
+        return seen_clusters(moment)
     nodes = schema.nodes
     zones = zones_by_cluster(moment.connection, moment.site)
     left_out = {cluster_id: left_out_nodes(moment.connection, {cluster_id}) for cluster_id in zones}
