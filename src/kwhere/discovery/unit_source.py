@@ -62,7 +62,7 @@ class StepReading:
     ended: Sequence[TrackedUnit] = field(default=())
     """Units that went since the last step, those created and removed between two steps included (also in `started`)."""
     window_ns: int = 0
-    """From the moment events were taken to the last reading: what began or ended meanwhile is told of in the next step."""
+    """From taking events to the last reading: what began or ended meanwhile is told of in the next step."""
     system_ns: int | None = None
     """CPU time that the source itself assigns to `system` (runtimes and daemons on the list), cumulative."""
 
