@@ -102,6 +102,8 @@ class FindingView:
     text: str
     action: str
     grave: bool
+    since: datetime | None = None
+    """It goes on, since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,10 @@ class Unit:
     queue: str | None = None
     """Partition, queue or namespace, as its manager says."""
     group: str | None = None
+    memory_efficiency_ratio: float | None = None
+    """The peaks of its nodes, summed, of the memory allocated."""
+    findings: list[FindingView] = field(default_factory=list)
+    """What stands out; told of one unit, not in lists."""
     elapsed_seconds: float | None = None
     """How long it held its allocation as its manager counts: times of suspension are left out."""
     is_reported: bool = True

@@ -18,6 +18,7 @@ from kwhere.api.models import (
     EmissionsView,
     EnergyJoules,
     FactorView,
+    FindingView,
     ForecastPoint,
     ForecastView,
     MethodView,
@@ -55,6 +56,7 @@ from kwhere.database.records import (
 from kwhere.reports.agreement import Agreement
 from kwhere.reports.optional import COST, cost_of, marginal_grams, water_of
 from kwhere.reports.outlook import Outlook
+from kwhere.reports.unit_findings import Finding
 from kwhere.series.charts import Chart
 
 
@@ -106,8 +108,8 @@ def embodied_view(share: EmbodiedShare | None) -> EmbodiedView | None:
     return EmbodiedView(share.grams.value, share.grams.low, share.grams.high, share.is_whole)
 
 
-def unit_view(record: UnitRecord) -> Unit:
-    """Return a unit."""
+def unit_view(record: UnitRecord, findings: Sequence[Finding] = ()) -> Unit:
+    """Return a unit, and what stands out of it."""
     cost, water = cost_of(record.figures), water_of(record.figures)
     total_uj = record.energy_total_uj if record.energy_uj else None
     return Unit(
@@ -159,6 +161,8 @@ def unit_view(record: UnitRecord) -> Unit:
         gpus=[unit_gpu_view(gpu) for gpu in record.gpus],
         queue=record.queue,
         group=record.group,
+        memory_efficiency_ratio=record.memory_efficiency_ratio,
+        findings=[FindingView(f.kind, f.text, f.action, f.grave, f.since) for f in findings],
         elapsed_seconds=maybe_seconds(record.elapsed_ns),
         is_reported=record.is_reported,
     )
@@ -173,6 +177,10 @@ def node_run_view(run: NodeRun) -> NodeRunView:
         ended_at=run.ended_at,
         power_watts=maybe_joules(run.power_uw),
         energy_joules=energy_view(run.energy_uj, run.energy_total_uj),
+        cpu_seconds=maybe_seconds(run.cpu_ns),
+        cpu_efficiency_ratio=run.cpu_efficiency_ratio,
+        memory_peak_bytes=run.memory_peak_bytes,
+        memory_allocated_bytes=run.memory_allocated_bytes,
     )
 
 

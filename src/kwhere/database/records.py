@@ -214,6 +214,10 @@ class UnitRecord:
     queue: str | None = None
     """Partition, queue or namespace."""
     group: str | None = None
+    elapsed_ns: int | None = None
+    """How long it held its allocation as its manager counts, times of suspension left out; None: start to end."""
+    is_reported: bool = True
+    """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
 
     @property
     def memory_efficiency_ratio(self) -> float | None:
@@ -223,10 +227,6 @@ class UnitRecord:
             if run.memory_peak_bytes is not None:
                 peaks[run.node] = max(peaks.get(run.node, 0), run.memory_peak_bytes)
         return sum(peaks.values()) / self.memory_allocated_bytes if peaks and self.memory_allocated_bytes else None
-    elapsed_ns: int | None = None
-    """How long it held its allocation as its manager counts, times of suspension left out; None: start to end."""
-    is_reported: bool = True
-    """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +325,10 @@ class NodeRecord:
     quarantined_slots: int
     said: tuple[NodeSaid, ...] = ()
     """What resource managers say of it."""
+    facts: NodeFacts = NO_FACTS
+    """What the inventory says of it."""
+    retired_at: datetime | None = None
+    """Since when it is expected no longer, by a person's word or the inventory's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from kwhere.database.records import JobWords, UnitQuery, UnitRecord, UnitSort
 from kwhere.reports.job_words import parse_jobs, parse_states
 from kwhere.reports.sources import Sources
 from kwhere.reports.unit_charts import UNIT_CHART_NAMES, lifetime_of, unit_charts
+from kwhere.reports.unit_findings import unit_findings
 from kwhere.series.charts import choose_step
 
 router = APIRouter(tags=["units"])
@@ -160,7 +161,8 @@ def one_unit(
     sources: SourcesOf, cluster: str, manager: str, unit: UnitId, run: Filter = None, node: Filter = None
 ) -> Unit:
     """Return a unit's run, the newest where `run` is not given."""
-    return unit_view(find_unit(sources, cluster, manager, unit, run, node))
+    record = find_unit(sources, cluster, manager, unit, run, node)
+    return unit_view(record, unit_findings(record, now_of(sources)))
 
 
 def find_unit(sources: Sources, cluster: str, manager: str, unit: str, run: str | None, node: str | None) -> UnitRecord:
