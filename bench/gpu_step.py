@@ -1,48 +1,80 @@
 """CPU of steps and scrapes over 8 GPUs, whole and divided into 56 instances, over the fake NVML. Needs cc."""
 
+import gc
 import json
+import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
+import pynvml
 from tests.fake_nvml.gpus import H100, gpu, split
 from tests.fake_nvml.node import GpuNode
-from tests.fake_nvml.scenario import Scenario
+from tests.fake_nvml.scenario import FakeGpu, Ramp, Scenario
 
 from kwhere.collectors import gpu as gpu_collector
 from kwhere.collectors.collector import CollectorContext
 from kwhere.collectors.runner import CollectorRunner
 from kwhere.core.clock import SystemClock
 from kwhere.core.unit import UnitKey
+from kwhere.devices.gpu_child import Writer
 from kwhere.devices.gpu_fields import RateGroup
+from kwhere.devices.gpu_told import Told
+from kwhere.devices.nvml import NvmlLibrary
 from kwhere.discovery.gpu_claims import GpuClaim
 from kwhere.exposition.text import Format, Renderer
 from kwhere.kernel.hostfs import HostFS
 from kwhere.meters.gpu_energy import GpuMeter
-from kwhere.sampling.accounts import Accounts
+from kwhere.sampling.accounts import Account, Accounts
 from kwhere.sampling.gpu_book import GpuBook
 from kwhere.sampling.meter_bank import MeterBank
 
 SECOND = 1_000_000_000
-STEPS = 60
+STEPS = 120
 MEDIUM_EVERY, SLOW_EVERY = 10, 60
+FIRST_PID = 4000
 
 
 class Holders:
-    """Every device or instance has a holder of its own."""
+    """Every device or instance has a holder of its own, and each of them a process there."""
 
     def __init__(self, places: list[tuple[str, str]]) -> None:
         keys = [UnitKey("slurm", str(n), f"{n}@1") for n in range(len(places))]
         self._claims = [GpuClaim(key, *place) for key, place in zip(keys, places, strict=True)]
+        self._owners = {FIRST_PID + n: key for n, key in enumerate(keys)}
         self.lived_ns = dict.fromkeys(keys, SECOND)
+        self.accounts = Accounts()
+        self.accounts.units.update({key: Account() for key in keys})
 
     def claims(self) -> list[GpuClaim]:
         """Return one claim per place."""
         return self._claims
 
     def owner_of(self, pid: int) -> UnitKey | None:
-        """Return nobody: no process runs."""
-        return None
+        """Return whose process it is."""
+        return self._owners.get(pid)
+
+
+def busy_gpus(*, divided: bool) -> list[FakeGpu]:
+    """Return 8 GPUs that work: what is read each second is another number each time."""
+    made = []
+    for index in range(8):
+        one = gpu(H100, index, watts=600)
+        if divided:
+            split(one, ["1g.10gb"] * 7)
+            for slot in range(7):
+                one.process(FIRST_PID + 7 * index + slot, 1 << 30, gi=slot + 1, ci=0)
+        else:
+            one.process(FIRST_PID + index, 1 << 30)
+            one.facts["UtilizationRates"] = "97 40"
+        for name in ("PowerUsage", "fi.185.0", "fi.186.0", "ClockInfo.1"):
+            one.facts[name] = Ramp(float(str(one.facts[name])), 1000)
+        for facts in [one.facts, *(mig.facts for mig in one.migs.values())]:
+            facts |= {name: Ramp(1.0, 0.01) for name in facts if name.startswith("gpm.")}
+        made.append(one)
+    return made
 
 
 def due(step: int) -> list[RateGroup]:
@@ -54,7 +86,7 @@ def due(step: int) -> list[RateGroup]:
 
 def measure(name: str, *, divided: bool) -> None:
     """Print the agent's CPU per step: reports taken in, snapshot, meter, weights. The child's own is not in it."""
-    gpus = [split(gpu(H100, i), ["1g.10gb"] * 7) if divided else gpu(H100, i) for i in range(8)]
+    gpus = busy_gpus(divided=divided)
     node = GpuNode(Path(tempfile.mkdtemp()), Scenario(gpus))
     places = [
         (state.device.uuid, instance)
@@ -64,19 +96,78 @@ def measure(name: str, *, divided: bool) -> None:
     holders = Holders(places)
     book = GpuBook([node.watch], holders)
     bank = MeterBank([GpuMeter("nvml", node.watch)], {}, SECOND)
-    spent = []
+    parts: dict[str, list[float]] = {"intake": [], "meter": [], "weights": [], "": []}
+    gc.collect()
     for step in range(STEPS):
         began = time.process_time()
         node.watch.poll(30.0, due(step))
+        told = time.process_time()
         bank.read(step * SECOND, suspended=False)
-        book.step(holders.lived_ns, Accounts(), step * SECOND, SECOND)
+        metered = time.process_time()
+        book.step(holders.lived_ns, holders.accounts, step * SECOND, SECOND)
         for device in gpus:
             book.take(device.uuid)
-        spent.append((time.process_time() - began) * 1000)
-    say(f"gpu_step_{name}", sum(spent) / STEPS, "ms CPU per step, each second its groups")
-    say(f"gpu_step_{name}_all_groups", spent[0], "ms CPU of the step that reads all groups")
+        ended = time.process_time()
+        spent = (told - began, metered - told, ended - metered, ended - began)
+        for part, seconds in zip(parts.values(), spent, strict=True):
+            part.append(seconds * 1000)
+    for part_name, part in parts.items():
+        words = f"gpu_step_{name}_{part_name}" if part_name else f"gpu_step_{name}"
+        say(words, statistics.mean(part), "ms CPU per step, each second its groups", part)
+    say(f"gpu_step_{name}_all_groups", statistics.mean(parts[""][::SLOW_EVERY]), "ms CPU of a step of all groups")
     scrape(name, node)
     node.close()
+
+
+class Timed:
+    """NVML's own functions with the CPU time that was spent inside them."""
+
+    def __init__(self) -> None:
+        self.spent_ns = 0
+        self._find = pynvml._nvmlGetFunctionPointer
+        calls = [time.thread_time_ns() for _ in range(1000)]
+        self._clock_ns = (calls[-1] - calls[0]) // (len(calls) - 1)
+        pynvml._nvmlGetFunctionPointer = self._timed
+
+    def _timed(self, name: str) -> Callable[..., Any]:
+        function = self._find(name)
+
+        def call(*arguments: object) -> object:
+            began_ns = time.thread_time_ns()
+            answer = function(*arguments)
+            self.spent_ns += time.thread_time_ns() - began_ns + self._clock_ns  # and what the clock itself takes
+            return answer
+
+        return call
+
+    def close(self) -> None:
+        """Leave the functions as they were."""
+        pynvml._nvmlGetFunctionPointer = self._find
+
+
+def child(name: str, *, divided: bool) -> None:
+    """Print what the library's process spends in a step beside NVML: the binding, records, lines."""
+    node = GpuNode(Path(tempfile.mkdtemp()), Scenario(busy_gpus(divided=divided)))
+    pynvml._nvmlGetFunctionPointer_cache.clear()  # the functions of the last library
+    library = NvmlLibrary(str(node.library))
+    told = {device.uuid: Told() for device in library.open().devices}
+    with Path("/dev/null").open("wb") as nowhere:
+        spent = [step_of_child(library, told, nowhere, step) for step in range(STEPS)]
+    say(f"gpu_child_{name}", statistics.mean(spent), "ms CPU per step of the library's process, beside NVML", spent)
+
+
+def step_of_child(library: NvmlLibrary, told: dict[str, Told], out: IO[bytes], step: int) -> float:
+    """Return the milliseconds of one step without NVML's."""
+    timed = Timed()
+    writer = Writer(out)
+    began_ns = time.thread_time_ns()
+    for uuid, known in told.items():
+        for report in library.read(uuid, due(step)):
+            writer.write(known.news(report))
+    spent_ns = time.thread_time_ns() - began_ns - timed.spent_ns
+    timed.close()
+    time.sleep(0.11)  # activity is the mean of a tenth of a second and more
+    return spent_ns / 1e6
 
 
 def scrape(name: str, node: GpuNode) -> None:
@@ -87,18 +178,23 @@ def scrape(name: str, node: GpuNode) -> None:
     )
     renderer = Renderer()
     renderer.render(runner.collect(), Format.TEXT)
-    began = time.process_time()
+    spent = []
     for _ in range(STEPS):
+        began = time.process_time()
         samples = runner.collect()
         renderer.render(samples, Format.TEXT)
-    say(f"gpu_scrape_{name}", (time.process_time() - began) / STEPS * 1000, f"ms CPU per scrape, {len(samples)} series")
+        spent.append((time.process_time() - began) * 1000)
+    say(f"gpu_scrape_{name}", statistics.mean(spent), f"ms CPU per scrape, {len(samples)} series", spent)
 
 
-def say(figure: str, value: float, unit: str) -> None:
-    """Print one figure."""
-    print(json.dumps({"figure": figure, "value": round(value, 2), "unit": unit}))
+def say(figure: str, value: float, unit: str, runs: list[float] | None = None) -> None:
+    """Print one figure, and how its runs lie."""
+    more = {"minimum": round(min(runs), 2), "median": round(statistics.median(runs), 2)} if runs else {}
+    print(json.dumps({"figure": figure, "value": round(value, 2), **more, "unit": unit}))
 
 
 if __name__ == "__main__":
     measure("8_whole", divided=False)
     measure("56_instances", divided=True)
+    child("8_whole", divided=False)
+    child("56_instances", divided=True)

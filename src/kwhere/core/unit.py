@@ -16,6 +16,9 @@ class UnitKey:
     unit: str
     run: str
 
+    def __hash__(self) -> int:
+        return hash(self.run)  # a run says almost all, and one text's hash is kept: keys are looked up in every step
+
 
 @dataclass(frozen=True, slots=True)
 class UnitInfo:

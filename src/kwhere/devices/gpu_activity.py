@@ -78,10 +78,10 @@ def lacks_activity(found: GpuSnapshot) -> bool:
 def tells_activity(state: DeviceState) -> bool:
     """Return whether a GPU's library tells the activity of its parts, or will with its next reading."""
     places = [one.readings for one in state.instances] or [state.readings or Readings()]
-    return all(place.activity == LIBRARY or _tells_soon(place) for place in places)
+    return all(place.activity == LIBRARY or tells_soon(place) for place in places)
 
 
-def _tells_soon(readings: Readings) -> bool:
+def tells_soon(readings: Readings) -> bool:
     """Return whether the library tells it, and has only one sample yet."""
     return readings.missing.get(GpuField.PROF_GRAPHICS_RATIO) is Absence.NO_DATA
 
@@ -90,10 +90,10 @@ def with_activity(
     readings: Readings, outside: OutsideActivity | None, uuid: str, gpu_instance: int | None = None
 ) -> Readings:
     """Return the readings with activity and its source: never one quantity from here and another from there."""
-    if not ACTIVITY.isdisjoint(readings.values):
-        return replace(readings, activity=LIBRARY)
+    if not readings.values.keys().isdisjoint(ACTIVITY):
+        return Readings(readings.time_ns, readings.values, readings.missing, readings.medium_ns, LIBRARY)
     found = {} if outside is None else outside.values.get((uuid, gpu_instance), {})
-    if outside is None or not found or _tells_soon(readings):
+    if outside is None or not found or tells_soon(readings):
         return readings
     missing = {name: why for name, why in readings.missing.items() if name not in found}
     return replace(readings, values={**readings.values, **found}, missing=missing, activity=outside.source)

@@ -39,19 +39,23 @@ class _Reading:
     missing: dict[GpuField, Absence] = field(default_factory=dict)
 
     def take(self, report: FieldReport, time_ns: int, group: RateGroup) -> None:
-        for name in report.missing:
-            self.values.pop(name, None)
-        for name in report.values:
-            self.missing.pop(name, None)
-        self.values.update(report.values)
-        self.missing.update(report.missing)
+        """Merge a report in. The mappings are made anew, never changed: whoever has a snapshot keeps it."""
+        values, missing = report.values, report.missing
+        if values:
+            self.values = {**self.values, **values}
+            if not self.missing.keys().isdisjoint(values):
+                self.missing = {name: why for name, why in self.missing.items() if name not in values}
+        if missing:
+            self.missing = {**self.missing, **missing}
+            if not self.values.keys().isdisjoint(missing):
+                self.values = {name: value for name, value in self.values.items() if name not in missing}
         if group is RateGroup.FAST:
             self.time_ns = time_ns
         elif group is RateGroup.MEDIUM:
             self.medium_ns = time_ns
 
     def frozen(self) -> Readings:
-        return Readings(self.time_ns, dict(self.values), dict(self.missing), self.medium_ns)
+        return Readings(self.time_ns, self.values, self.missing, self.medium_ns)
 
 
 @dataclass(slots=True)

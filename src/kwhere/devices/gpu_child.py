@@ -9,7 +9,8 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from threading import Condition, Lock, Thread
 from typing import IO
 
@@ -24,8 +25,12 @@ from kwhere.devices.gpu_library import (
     Message,
     Reopen,
 )
+from kwhere.devices.gpu_told import Told
 
 EVENT_WAIT_SECONDS = 1.0
+PATIENCE_SECONDS = 0.05
+_KIND = "kind"
+"""Names the record that a line holds."""
 
 
 def open_nvml(path: str) -> Library:
@@ -59,17 +64,55 @@ class Writer:
 
 
 def _plain(value: object) -> object:
-    """Return a record as json can write it."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-    raise TypeError(f"{type(value)}: expected a record")
+    """Return a record as json can write it, without what is as it would be if nothing were said."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise TypeError(f"{type(value)}: expected a record")
+    found = ((name, default, getattr(value, name)) for name, default in _defaults(type(value)))
+    return {name: said for name, default, said in found if name == _KIND or said != default}
+
+
+@cache
+def _defaults(record: type) -> Sequence[tuple[str, object]]:
+    """Return each field of a record with its default; MISSING, which equals nothing, where it has none."""
+    return [
+        (item.name, item.default if item.default_factory is dataclasses.MISSING else item.default_factory())
+        for item in dataclasses.fields(record)
+    ]
+
+
+class Turns:
+    """Devices are read one after another: threads that wait for the interpreter cost more than they read.
+
+    One that takes long is not waited for. Whoever waited takes the turn over, once; from then on it is in nobody's way.
+    """
+
+    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._patience_seconds = patience_seconds
+        self._turn = Lock()
+        self._guard = Lock()
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for one's turn, and pass it on at the end."""
+        turn = self._turn
+        while not turn.acquire(timeout=self._patience_seconds):
+            with self._guard:
+                if self._turn is turn:
+                    self._turn = Lock()
+                turn = self._turn
+        try:
+            yield
+        finally:
+            turn.release()
 
 
 class DeviceWorker:
     """Reads one device on a thread of its own. Asked while it still reads, it forgets the question."""
 
-    def __init__(self, uuid: str, library: Library, writer: Writer, reopen: Callable[[], None]) -> None:
+    def __init__(self, uuid: str, library: Library, writer: Writer, reopen: Callable[[], None], turns: Turns) -> None:
         self.uuid = uuid
+        self._told = Told()
+        self._turns = turns
         self._library = library
         self._writer = writer
         self._reopen = reopen
@@ -92,7 +135,8 @@ class DeviceWorker:
                 while not self._wanted:
                     self._changed.wait()
                 groups, self._wanted = self._wanted, ()
-            reports = self._read(groups)
+            with self._turns.taken():
+                reports = [self._told.news(report) for report in self._read(groups)]
             with self._changed:
                 self.busy = False  # before the parent sees the reports: it may ask again at once
             for report in reports:
@@ -134,7 +178,8 @@ def serve(make: Callable[[], Library], orders: IO[bytes], writer: Writer) -> int
         writer.write(Failed(error.reason, str(error)))
         return 3
     writer.write(opened)
-    workers = [DeviceWorker(device.uuid, library, writer, lambda: os._exit(4)) for device in opened.devices]
+    turns = Turns()
+    workers = [DeviceWorker(device.uuid, library, writer, lambda: os._exit(4), turns) for device in opened.devices]
     Thread(target=watch_events, args=(library, writer), name="gpu-events", daemon=True).start()
     for line in orders:
         order, *words = line.decode("ascii", "replace").split() or [""]

@@ -11,7 +11,7 @@ from kwhere.devices.gpu import GpuDevice, GpuInstance, GpuProcess, LinkReadings
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 from kwhere.devices.gpu_library import DeviceDown, DeviceReport, FieldReport, LibraryError, Opened, Reopen, XidEvent
 from kwhere.devices.nvml_calls import LASTING, NO_INSTANCE, Handle, absence_of, attempt, text
-from kwhere.devices.nvml_fields import FIELD_IDS, GETTERS, KIBI, Getter, field_value
+from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, Getter, field_value
 from kwhere.devices.nvml_gpm import GpmWindow, supports_gpm
 from kwhere.devices.nvml_inventory import describe, instances, layout
 from kwhere.devices.nvml_processes import UtilisationSamples, prefers_version_2, running
@@ -59,6 +59,7 @@ class NvmlLibrary:
         self._path = path
         self._devices: dict[str, _Device] = {}
         self._driver = ""
+        self._version_2 = False
         self._events: object | None = None
 
     def open(self) -> Opened:
@@ -81,6 +82,7 @@ class NvmlLibrary:
             except Reopen as error:
                 raise LibraryError("driver", str(error)) from error
         self._driver = text(pynvml.nvmlSystemGetDriverVersion) or ""
+        self._version_2 = prefers_version_2(self._driver)
         cuda = attempt(pynvml.nvmlSystemGetCudaDriverVersion)
         return Opened(
             driver=self._driver,
@@ -181,9 +183,7 @@ class NvmlLibrary:
     def _fields(self, device: _Device, group: RateGroup) -> tuple[dict[GpuField, int | float], dict[GpuField, Absence]]:
         values: dict[GpuField, int | float] = {}
         missing: dict[GpuField, Absence] = {}
-        for getter in GETTERS:
-            if getter.group is not group:
-                continue
+        for getter in GETTERS_OF[group]:
             answer = self._ask(device, getter)
             if isinstance(answer, Absence):
                 missing |= {quantity.field: answer for quantity in getter.quantities}
@@ -214,7 +214,7 @@ class NvmlLibrary:
         missing: dict[GpuField, Absence],
     ) -> None:
         """Read all field ids of a group in one call; one that fails leaves the others."""
-        of_group = {place: quantity for place, (of, quantity) in FIELD_IDS.items() if of is group}
+        of_group = FIELD_IDS_OF[group]
         wanted = [place for place in of_group if place not in device.lacks]
         missing |= {of_group[place].field: device.lacks[place] for place in of_group if place in device.lacks}
         answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, wanted) if wanted else []
@@ -235,7 +235,7 @@ class NvmlLibrary:
                 device.lacks[place] = why
 
     def _processes(self, device: _Device) -> tuple[tuple[GpuProcess, ...] | None, Absence | None]:
-        listed = running(device.handle, version_2=prefers_version_2(self._driver))
+        listed = running(device.handle, version_2=self._version_2)
         if isinstance(listed, Absence):
             return None, listed
         if device.device.mig:  # the driver does not sample processes of a divided device
@@ -287,18 +287,22 @@ class NvmlLibrary:
 
     def _links(self, device: _Device) -> Iterator[LinkReadings]:
         """Yield every NVLink that the device has."""
+        found: list[bool] = []
         for link in range(_MOST_LINKS if device.links is None else device.links):
             up = attempt(pynvml.nvmlDeviceGetNvLinkState, device.handle, link)
             if isinstance(up, Absence):
                 device.links = link
-                return
-            answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, [(one, link) for one in _LINK_FIELDS])
-            values: dict[GpuField, int | float] = {}
-            for answer in () if isinstance(answers, Absence) else answers:
-                raw = field_value(answer) if answer.nvmlReturn == pynvml.NVML_SUCCESS else Absence.UNSUPPORTED
-                if not isinstance(raw, Absence):
-                    values[_LINK_FIELDS[answer.fieldId]] = round(raw) * KIBI
-            yield LinkReadings(link, bool(up), values)
+                break
+            found.append(bool(up))
+        wanted = [(one, link) for link in range(len(found)) for one in _LINK_FIELDS]
+        answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, wanted) if wanted else []
+        values: list[dict[GpuField, int | float]] = [{} for _ in found]
+        for (one, link), answer in zip(wanted, () if isinstance(answers, Absence) else answers, strict=False):
+            raw = field_value(answer) if answer.nvmlReturn == pynvml.NVML_SUCCESS else Absence.UNSUPPORTED
+            if not isinstance(raw, Absence):
+                values[link][_LINK_FIELDS[one]] = round(raw) * KIBI
+        for link, up in enumerate(found):
+            yield LinkReadings(link, up, values[link])
 
 
 def _put(

@@ -42,7 +42,7 @@ class Quantity:
         return round(raw) * self.scale if isinstance(raw, float) else raw * self.scale
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Getter:
     """One call and the quantities that its answer holds, in order."""
 
@@ -173,6 +173,8 @@ GETTERS: tuple[Getter, ...] = (
 )
 """Quantities that have a call of their own."""
 
+GETTERS_OF = {group: tuple(getter for getter in GETTERS if getter.group is group) for group in RateGroup}
+
 FIELD_IDS: dict[tuple[int, int], tuple[RateGroup, Quantity]] = {
     (186, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_INSTANT_UW, MILLI, most=MOST_MILLIWATTS)),
     (185, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_AVERAGE_UW, MILLI, most=MOST_MILLIWATTS)),
@@ -211,6 +213,10 @@ FIELD_IDS: dict[tuple[int, int], tuple[RateGroup, Quantity]] = {
     (230, 0): (MEDIUM, Quantity(GpuField.RECOVERY_ACTION)),
 }
 """Quantities by field id and scope: all of a group are read in one call, each with a return code of its own."""
+
+FIELD_IDS_OF = {
+    group: {place: quantity for place, (of, quantity) in FIELD_IDS.items() if of is group} for group in RateGroup
+}
 
 
 def field_value(answer: Any) -> int | float | Absence:

@@ -30,6 +30,7 @@ _RATES = {
     61: GpuField.PROF_NVLINK_TX_BYTES_PER_SECOND,
 }
 _FIELDS = {**_RATIOS, **_RATES}
+_NUMBERED = tuple(enumerate(_FIELDS.items()))
 SHORTEST_WINDOW_NS = 100_000_000
 LONGEST_WINDOW_NS = 600_000_000_000
 """Samples further apart say nothing of now."""
@@ -49,6 +50,7 @@ class GpmWindow:
         self._gpu_instance = gpu_instance
         self._sample: object | None = None
         self._taken_ns = 0
+        self._question = _Question()
         self._last = FieldReport(missing=dict.fromkeys(_FIELDS.values(), Absence.NO_DATA))
 
     def read(self) -> FieldReport:
@@ -68,7 +70,7 @@ class GpmWindow:
         if before is None:
             return self._last
         if age_ns <= LONGEST_WINDOW_NS:
-            self._last = _metrics(before, fresh)
+            self._last = self._question.metrics(before, fresh)
         pynvml.nvmlGpmSampleFree(before)
         return self._last
 
@@ -88,26 +90,34 @@ def _nothing(why: Absence) -> FieldReport:
     return FieldReport(missing=dict.fromkeys(_FIELDS.values(), why))
 
 
-def _metrics(before: object, after: object) -> FieldReport:
-    question = pynvml.c_nvmlGpmMetricsGet_t()
-    question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-    question.numMetrics = len(_FIELDS)
-    question.sample1, question.sample2 = before, after
-    for place, metric in enumerate(_FIELDS):
-        question.metrics[place].metricId = metric
-    answer = attempt(pynvml.nvmlGpmMetricsGet, question)
-    if isinstance(answer, Absence):
-        return _nothing(answer)
-    values: dict[GpuField, int | float] = {}
-    missing: dict[GpuField, Absence] = {}
-    for place, (metric, field) in enumerate(_FIELDS.items()):
-        found = answer.metrics[place]
-        if found.nvmlReturn != pynvml.NVML_SUCCESS:
-            missing[field] = absence_of(found.nvmlReturn)
-        elif is_blank(float(found.value), 0) or found.value < 0:
-            missing[field] = Absence.BLANK
-        elif metric in _RATIOS:
-            values[field] = min(1.0, found.value / 100)  # some drivers say more than 100 % of a MIG instance
-        else:
-            values[field] = round(found.value * _MEBI)
-    return FieldReport(values, missing)
+class _Question:
+    """The library's record of all metrics between two samples; made once, for it is large."""
+
+    def __init__(self) -> None:
+        self._record = pynvml.c_nvmlGpmMetricsGet_t()
+        self._record.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+        self._record.numMetrics = len(_FIELDS)
+        metrics = self._record.metrics
+        self._answers = [(metrics[place], metric in _RATIOS, field) for place, (metric, field) in _NUMBERED]
+        for (answer, _, _), metric in zip(self._answers, _FIELDS, strict=True):
+            answer.metricId = metric
+
+    def metrics(self, before: object, after: object) -> FieldReport:
+        """Return ratios and rates between two samples. Raises DeviceDown, Reopen."""
+        self._record.sample1, self._record.sample2 = before, after
+        answered = attempt(pynvml.nvmlGpmMetricsGet, self._record)
+        if isinstance(answered, Absence):
+            return _nothing(answered)
+        values: dict[GpuField, int | float] = {}
+        missing: dict[GpuField, Absence] = {}
+        for answer, is_ratio, field in self._answers:
+            code, value = answer.nvmlReturn, answer.value
+            if code != pynvml.NVML_SUCCESS:
+                missing[field] = absence_of(code)
+            elif is_blank(float(value), 0) or value < 0:
+                missing[field] = Absence.BLANK
+            elif is_ratio:
+                values[field] = min(1.0, value / 100)  # some drivers say more than 100 % of a MIG instance
+            else:
+                values[field] = round(value * _MEBI)
+        return FieldReport(values, missing)

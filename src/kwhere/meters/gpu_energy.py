@@ -77,7 +77,9 @@ class GpuMeter:
 
     def _see(self, found: GpuSnapshot) -> None:
         for state in found.devices:
-            line = self._lines.setdefault(state.device.uuid, GpuLine(state.device.uuid))
+            line = self._lines.get(state.device.uuid)
+            if line is None:
+                line = self._lines[state.device.uuid] = GpuLine(state.device.uuid)
             if state.readings is not None:
                 line.learn_limit(state.readings)
 
@@ -97,10 +99,11 @@ class GpuLine:
 
     def __init__(self, uuid: str) -> None:
         self._domain = Domain(DomainKind.GPU, uuid)
+        self._energy_zone, self._power_zone = f"{uuid}/energy", f"{uuid}/power"
         self._limits_uw: tuple[int, ...] = ()
         self._counter_uj: int | None = None
-        self._since: list[Reading] = []
-        """Power since the counter last moved: what is booked if it turns out to be stuck."""
+        self._since: list[tuple[int, int]] = []
+        """Time and power since the counter last moved: what is booked if it turns out to be stuck."""
         self._integrates = False
 
     @property
@@ -113,58 +116,54 @@ class GpuLine:
         readings = state.readings
         if readings is None or not readings.time_ns:
             return []
-        counter_uj, power = readings.integer(GpuField.ENERGY_UJ), self._power(readings)
+        counter_uj, power_uw = readings.integer(GpuField.ENERGY_UJ), _power(readings)
         if counter_uj is None and not self._integrates:
             if self._counter_uj is not None and readings.missing.get(GpuField.ENERGY_UJ) not in _LASTING:
                 return []  # a passing failure: the counter goes on
             self._integrates = True
         if self._integrates or counter_uj is None:
-            return [] if power is None else [power]
-        return self._count(counter_uj, power, readings.time_ns)
+            return [] if power_uw is None else [self._sample(readings.time_ns, power_uw)]
+        return self._count(counter_uj, power_uw, readings.time_ns)
 
-    def _count(self, counter_uj: int, power: Reading | None, time_ns: int) -> list[Reading]:
+    def _count(self, counter_uj: int, power_uw: int | None, time_ns: int) -> list[Reading]:
         moved, self._counter_uj = counter_uj != self._counter_uj, counter_uj
         if moved:
             self._since.clear()
-        if power is not None and (not self._since or power.time_ns > self._since[-1].time_ns):
-            self._since.append(power)
+        if power_uw is not None and (not self._since or time_ns > self._since[-1][0]):
+            self._since.append((time_ns, power_uw))
         if not moved and self._is_stuck():
             self._integrates = True
             backlog, self._since = self._since, []
-            return backlog
-        return [
-            Reading(
-                self._domain, f"{self._domain.index}/energy", time_ns, counter_uj=counter_uj, p_max_uw=self.p_max_uw
-            )
-        ]
+            return [self._sample(*one) for one in backlog]
+        return [Reading(self._domain, self._energy_zone, time_ns, counter_uj=counter_uj, p_max_uw=self.p_max_uw)]
 
     def _is_stuck(self) -> bool:
-        if len(self._since) < 2 or self._since[-1].time_ns - self._since[0].time_ns < STUCK_AFTER_NS:
+        if len(self._since) < 2 or self._since[-1][0] - self._since[0][0] < STUCK_AFTER_NS:
             return False
-        powers_uw = [reading.power_uw or 0 for reading in self._since]
+        powers_uw = [power_uw for _, power_uw in self._since]
         if sum(powers_uw) >= STUCK_POWER_UW * len(powers_uw):
             return True
         del self._since[0]
         return False
 
-    def _power(self, readings: Readings) -> Reading | None:
-        """Return the first power that the board tells: some have a mean only, some a momentary one only."""
-        for name in _POWERS:
-            power_uw = readings.integer(name)
-            if power_uw is not None:
-                return Reading(
-                    self._domain,
-                    f"{self._domain.index}/power",
-                    readings.time_ns,
-                    power_uw=power_uw,
-                    p_max_uw=self.p_max_uw,
-                    device_time=True,
-                    method=Method.INTEGRATED,
-                )
-        return None
+    def _sample(self, time_ns: int, power_uw: int) -> Reading:
+        return Reading(
+            self._domain,
+            self._power_zone,
+            time_ns,
+            power_uw=power_uw,
+            p_max_uw=self.p_max_uw,
+            device_time=True,
+            method=Method.INTEGRATED,
+        )
 
     def learn_limit(self, readings: Readings) -> None:
         """Take in the power limit in force."""
         limit_uw = readings.integer(GpuField.POWER_LIMIT_ENFORCED_UW) or readings.integer(GpuField.POWER_LIMIT_MAX_UW)
         if limit_uw and self._limits_uw[-1:] != (limit_uw,):
             self._limits_uw = (*self._limits_uw[-1:], limit_uw)
+
+
+def _power(readings: Readings) -> int | None:
+    """Return the first power that the board tells: some have a mean only, some a momentary one only."""
+    return next((power_uw for name in _POWERS if (power_uw := readings.integer(name)) is not None), None)

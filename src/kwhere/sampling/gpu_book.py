@@ -1,17 +1,18 @@
 """GPUs in the steps: weights gathered until a GPU's meter is fresh, and what each unit held and used of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.unit import UnitKey
-from kwhere.devices.gpu import GpuSource
+from kwhere.devices.gpu import GpuDevice, GpuSource
 from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim, GpuHolders
 from kwhere.energy.gpu_split import PARTS
 from kwhere.energy.split import Held, Use
 from kwhere.ledger.gpu_uses import Place
 from kwhere.sampling.accounts import Accounts, Sums
 from kwhere.sampling.gpu_holding import DeviceStep, UnitHold, device_step
+from kwhere.sampling.gpu_plan import DevicePlan, HeldPlace, plan_device
 from kwhere.sampling.gpu_slot import GpuSlot
 from kwhere.sampling.gpu_uses import PlaceWeight, place_weight
 
@@ -31,6 +32,8 @@ class GpuWeights:
     """Share of the span in which a process had a context on it; None: not known all the time."""
     places: tuple[tuple[PlaceWeight, ...], ...] = ()
     """By position in `keys`: what of the GPU it held."""
+    by_slices: bool = False
+    """Slices stood for activity in some of its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,50 @@ class UnitGpu:
 
 
 @dataclass(slots=True)
+class _Shown:
+    """What one unit holds, or held, of one place; moved in place, for it moves in every step. See `UnitGpu`."""
+
+    place: HeldPlace
+    memory_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    busy_ns: int | None = None
+    held_ns: int = 0
+    held_idle_ns: int | None = None
+    idle_since_ns: int | None = None
+    is_held: bool = True
+
+    def add(self, hold: UnitHold, lived_ns: int, now_ns: int) -> None:
+        """Add one step."""
+        self.place, self.is_held, self.memory_bytes = hold.place, True, hold.memory_bytes
+        if hold.memory_bytes is not None:
+            self.memory_peak_bytes = max(hold.memory_bytes, self.memory_peak_bytes or 0)
+        self.busy_ns = _sum(self.busy_ns, hold.busy, lived_ns)
+        self.held_ns += lived_ns
+        if hold.idle is not None and lived_ns:
+            self.held_idle_ns = (self.held_idle_ns or 0) + lived_ns * hold.idle
+        self.idle_since_ns = (self.idle_since_ns or now_ns) if hold.idle else None
+
+    def let_go(self) -> None:
+        """It is not held any more."""
+        self.is_held, self.memory_bytes, self.idle_since_ns = False, None, None
+
+    def frozen(self) -> UnitGpu:
+        return UnitGpu(
+            device=self.place.device,
+            instance=self.place.instance,
+            index=self.place.index,
+            source=self.place.source,
+            share_ratio=self.place.share if self.is_held else 0.0,
+            memory_bytes=self.memory_bytes,
+            memory_peak_bytes=self.memory_peak_bytes,
+            busy_ns=self.busy_ns,
+            held_ns=self.held_ns,
+            held_idle_ns=self.held_idle_ns,
+            idle_since_ns=self.idle_since_ns,
+        )
+
+
+@dataclass(slots=True)
 class _Span:
     """One GPU's weights since its last fresh reading."""
 
@@ -68,6 +115,7 @@ class _Span:
     span_ns: int = 0
     busy_ns: float | None = 0.0
     places: dict[UnitKey, dict[Place, PlaceWeight]] = field(default_factory=dict)
+    by_slices: bool = False
 
     def add(self, steps: Sequence[DeviceStep], lived_ns: Mapping[UnitKey, int], elapsed_ns: int) -> None:
         """Take in one step of every GPU that this one's meter holds: itself, and the other die of its package.
@@ -77,23 +125,29 @@ class _Span:
         busy = [step.busy_percent for step in steps] if len(steps) > 1 else []
         factors = busy if any(busy) else [_WHOLE_PERCENT] * len(steps)
         for step, factor in zip(steps, factors, strict=True):
-            for unit, use, amount in zip(step.units, step.use.weights, step.held.amounts, strict=True):
-                lived = lived_ns[unit]
-                self.use[unit] = self.use.get(unit, 0) + use * lived * factor // _WHOLE_PERCENT
-                self.held[unit] = self.held.get(unit, 0) + amount * PARTS // max(1, step.held.capacity) * lived
-            for hold in step.holds:
-                places = self.places.setdefault(hold.unit, {})
-                place = (hold.device, hold.instance)
-                places[place] = place_weight(hold, lived_ns[hold.unit], places.get(place))
-            self.system += step.use.system * elapsed_ns * factor // _WHOLE_PERCENT
-            self.capacity += PARTS * elapsed_ns
-        for unit in {unit for step in steps for unit in step.units}:
+            self._add_step(step, factor, lived_ns, elapsed_ns)
+        for unit in steps[0].units if len(steps) == 1 else {unit for step in steps for unit in step.units}:
             self.lived[unit] = self.lived.get(unit, 0) + lived_ns[unit]
         self.span_ns += elapsed_ns
         told = [step.utilisation for step in steps]
         known = [utilisation for utilisation in told if utilisation is not None]
         all_known = self.busy_ns is not None and len(known) == len(told)
         self.busy_ns = (self.busy_ns or 0.0) + sum(known) / len(told) * elapsed_ns if all_known else None
+
+    def _add_step(self, step: DeviceStep, factor: int, lived_ns: Mapping[UnitKey, int], elapsed_ns: int) -> None:
+        capacity = max(1, step.held.capacity)
+        for unit, use, amount in zip(step.units, step.use.weights, step.held.amounts, strict=True):
+            lived = lived_ns[unit]
+            self.use[unit] = self.use.get(unit, 0) + use * lived * factor // _WHOLE_PERCENT
+            self.held[unit] = self.held.get(unit, 0) + amount * PARTS // capacity * lived
+        for hold in step.holds:
+            held = hold.place
+            places = self.places.setdefault(held.unit, {})
+            place = (held.device, held.instance)
+            places[place] = place_weight(hold, lived_ns[held.unit], places.get(place))
+        self.system += step.use.system * elapsed_ns * factor // _WHOLE_PERCENT
+        self.capacity += PARTS * elapsed_ns
+        self.by_slices = self.by_slices or step.by_slices
 
     def weights(self) -> GpuWeights:
         keys = tuple(sorted(self.use))
@@ -103,6 +157,7 @@ class _Span:
             Held([self.held[key] for key in keys], self.capacity, [self.lived[key] for key in keys]),
             None if self.busy_ns is None or not self.span_ns else self.busy_ns / self.span_ns,
             tuple(tuple(self.places.get(key, {}).values()) for key in keys),
+            self.by_slices,
         )
 
 
@@ -113,7 +168,8 @@ class GpuBook:
         self._sources = tuple(sources)
         self._holders = holders
         self._spans: dict[str, _Span] = {}
-        self._units: dict[UnitKey, dict[tuple[str, str], UnitGpu]] = {}
+        self._units: dict[UnitKey, dict[tuple[str, str], _Shown]] = {}
+        self._plans: dict[str, DevicePlan] = {}
 
     def step(self, lived_ns: Mapping[UnitKey, int], accounts: Accounts, now_ns: int, elapsed_ns: int) -> None:
         """Take one step in: gather weights, and add GPU time and memory to the units' accounts.
@@ -124,25 +180,25 @@ class GpuBook:
         for claim in self._holders.claims():
             if claim.unit in lived_ns and (claim.share > 0 or claim.exclusive):
                 claims.setdefault(claim.device, []).append(claim)
-        held: set[tuple[UnitKey, str, str]] = set()
+        seen: set[int] = set()
         memory_bytes: dict[UnitKey, int] = {}
         measured: dict[str, list[DeviceStep]] = {}
         for source in self._sources:
             for state in source.snapshot().devices:
                 uuid = state.device.uuid
-                step = device_step(state, claims.get(uuid, ()), self._holders.owner_of)
+                step = device_step(state, self._plan(state.device, claims.get(uuid, ())), self._holders.owner_of)
                 measured.setdefault(state.device.carrier or uuid, []).append(step)
                 for hold in step.holds:
-                    self._add(hold, accounts, lived_ns[hold.unit], now_ns)
-                    held.add((hold.unit, hold.device, hold.instance))
+                    unit = hold.place.unit
+                    seen.add(id(self._add(hold, accounts, lived_ns[unit], now_ns)))
                     if hold.memory_bytes is not None:
-                        memory_bytes[hold.unit] = memory_bytes.get(hold.unit, 0) + hold.memory_bytes
+                        memory_bytes[unit] = memory_bytes.get(unit, 0) + hold.memory_bytes
         for unit, used in memory_bytes.items():
             if (account := accounts.units.get(unit)) is not None:
                 account.gpu_memory_peak_bytes = max(used, account.gpu_memory_peak_bytes or 0)
         for uuid, steps in measured.items():
             self._span(uuid).add(steps, lived_ns, elapsed_ns)
-        self._let_go(held, accounts)
+        self._let_go(seen, accounts)
 
     def take(self, uuid: str) -> GpuWeights | None:
         """Return what was gathered for a GPU since the last call, and begin anew; None for one that was never seen."""
@@ -157,7 +213,14 @@ class GpuBook:
     def of(self, unit: UnitKey) -> tuple[UnitGpu, ...]:
         """Return what a unit holds or held, by device and instance."""
         found = self._units.get(unit, {})
-        return tuple(found[place] for place in sorted(found))
+        return tuple(found[place].frozen() for place in sorted(found))
+
+    def _plan(self, device: GpuDevice, claims: Sequence[GpuClaim]) -> DevicePlan:
+        """Return who holds what of a device; it is worked out anew when that changes."""
+        plan = self._plans.get(device.uuid)
+        if plan is None or not plan.is_of(device, claims):
+            plan = self._plans[device.uuid] = plan_device(device, claims)
+        return plan
 
     def _span(self, uuid: str) -> _Span:
         span = self._spans.get(uuid)
@@ -165,49 +228,42 @@ class GpuBook:
             span = self._spans[uuid] = _Span()
         return span
 
-    def _add(self, hold: UnitHold, accounts: Accounts, lived_ns: int, now_ns: int) -> None:
+    def _add(self, hold: UnitHold, accounts: Accounts, lived_ns: int, now_ns: int) -> _Shown:
         """Add one hold of one step to the unit's account and to what is shown of it."""
-        account = accounts.units.get(hold.unit)
+        held = hold.place
+        places = self._units.setdefault(held.unit, {})
+        place = (held.device, held.instance)
+        shown = places.get(place)
+        if shown is None:
+            shown = places[place] = _Shown(held)
+        shown.add(hold, lived_ns, now_ns)
+        account = accounts.units.get(held.unit)
         if account is not None and lived_ns:
             _add_sums(account.sums, hold, lived_ns)
-        places = self._units.setdefault(hold.unit, {})
-        place = (hold.device, hold.instance)
-        before = places.get(place)
-        places[place] = UnitGpu(
-            device=hold.device,
-            instance=hold.instance,
-            index=hold.index,
-            source=hold.source,
-            share_ratio=hold.share,
-            memory_bytes=hold.memory_bytes,
-            memory_peak_bytes=_largest(before.memory_peak_bytes if before else None, hold.memory_bytes),
-            busy_ns=_sum(before.busy_ns if before else None, hold.busy, lived_ns),
-            held_ns=(before.held_ns if before else 0) + lived_ns,
-            held_idle_ns=_sum(
-                before.held_idle_ns if before else None, None if hold.idle is None else float(hold.idle), lived_ns
-            ),
-            idle_since_ns=((before.idle_since_ns if before else None) or now_ns) if hold.idle else None,
-        )
-        if account is not None and lived_ns:
-            account.gpus.setdefault(place, GpuSlot(hold)).add(hold, lived_ns, places[place].idle_since_ns)
+            slot = account.gpus.get(place)
+            if slot is None:
+                slot = account.gpus[place] = GpuSlot(hold)
+            slot.add(hold, lived_ns, shown.idle_since_ns)
+        return shown
 
-    def _let_go(self, held: set[tuple[UnitKey, str, str]], accounts: Accounts) -> None:
+    def _let_go(self, seen: set[int], accounts: Accounts) -> None:
         """Show what is not held any more as such, and forget units whose accounts are gone."""
         for unit in [unit for unit in self._units if unit not in accounts.units]:
             del self._units[unit]
-        for unit, places in self._units.items():
-            for place, seen in places.items():
-                if seen.share_ratio and (unit, *place) not in held:
-                    places[place] = replace(seen, share_ratio=0.0, memory_bytes=None, idle_since_ns=None)
+        for places in self._units.values():
+            for shown in places.values():
+                if shown.is_held and id(shown) not in seen:
+                    shown.let_go()
 
 
 def _add_sums(sums: Sums, hold: UnitHold, lived_ns: int) -> None:
-    sums.gpu_allocated_ns = (sums.gpu_allocated_ns or 0) + round(hold.share * lived_ns)
+    allocated_ns = round(hold.place.share * lived_ns)
+    sums.gpu_allocated_ns = (sums.gpu_allocated_ns or 0) + allocated_ns
     sums.gpu_busy_ns = _sum(sums.gpu_busy_ns, hold.busy, lived_ns)
     if hold.busy is None:
-        sums.gpu_unknown_ns = (sums.gpu_unknown_ns or 0) + round(hold.share * lived_ns)
+        sums.gpu_unknown_ns = (sums.gpu_unknown_ns or 0) + allocated_ns
     if hold.idle is not None:
-        sums.gpu_held_idle_ns = (sums.gpu_held_idle_ns or 0) + round(hold.share * hold.idle * lived_ns)
+        sums.gpu_held_idle_ns = (sums.gpu_held_idle_ns or 0) + allocated_ns * hold.idle
     if hold.memory_bytes is not None:
         sums.gpu_memory_byte_ns = (sums.gpu_memory_byte_ns or 0) + hold.memory_bytes * lived_ns
 
@@ -215,7 +271,3 @@ def _add_sums(sums: Sums, hold: UnitHold, lived_ns: int) -> None:
 def _sum(before: int | None, ratio: float | None, lived_ns: int) -> int | None:
     """Return a sum of times; a step of which nothing is known adds nothing, and makes nothing known."""
     return before if ratio is None or not lived_ns else (before or 0) + round(ratio * lived_ns)
-
-
-def _largest(before: int | None, now: int | None) -> int | None:
-    return now if before is None else before if now is None else max(before, now)

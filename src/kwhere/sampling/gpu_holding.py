@@ -5,17 +5,12 @@ from dataclasses import dataclass, field
 
 from kwhere.core.unit import UnitKey
 from kwhere.devices.gpu import DeviceState, GpuInstance, GpuProcess, Readings
+from kwhere.devices.gpu_activity import tells_soon
 from kwhere.devices.gpu_fields import GpuField
-from kwhere.discovery.gpu_claims import WHOLE, ClaimSource, GpuClaim
-from kwhere.energy.gpu_split import (
-    GpuHolder,
-    SharedInstance,
-    active_use,
-    device_holding,
-    divided_holding,
-    divided_use,
-)
+from kwhere.discovery.gpu_claims import WHOLE, GpuClaim
+from kwhere.energy.gpu_split import GpuHolder, SharedInstance, active_use, divided_use
 from kwhere.energy.split import Held, Use
+from kwhere.sampling.gpu_plan import DevicePlan, HeldPlace, PlacePlan
 
 Owner = Callable[[int], UnitKey | None]
 """Whose a process is."""
@@ -23,26 +18,16 @@ Owner = Callable[[int], UnitKey | None]
 
 @dataclass(frozen=True, slots=True)
 class UnitHold:
-    """What one unit held of one device or instance in one step. None is not known."""
+    """What one unit did in one step with what it held. None is not known."""
 
-    unit: UnitKey
-    device: str
-    instance: str
-    index: int
-    source: ClaimSource
-    share: float
-    """Of the whole device, 0..1."""
+    place: HeldPlace
     busy: float | None
     """Share of the device's time in which the unit's part of it worked."""
     memory_bytes: int | None
     idle: bool | None
     """Held, and nothing of the unit runs there."""
-    model: str = ""
-    profile: str = ""
-    """Of the instance."""
-    place_share: float = 1.0
-    """Of the device or instance itself, 0..1."""
     memory_total_bytes: int | None = None
+    """Of the device or instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,121 +42,59 @@ class DeviceStep:
     """0 where no process has a context on it, 1 where one has; None: not known."""
     busy_percent: int = 0
     """How busy it was; 100 where only that somebody runs there is known."""
+    by_slices: bool = False
+    """It is divided, and of an instance that is held nobody tells how much it worked: slices stand for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Claims:
-    """Claims on one place, one per unit."""
-
-    units: tuple[UnitKey, ...]
-    by_unit: Mapping[UnitKey, GpuClaim]
-
-
-def device_step(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) -> DeviceStep:
-    """Return a device's step. Claims of units that are not here any more are the caller's to leave out."""
-    if state.device.mig and state.device.instances:
-        return _divided(state, claims, owner_of)
-    return _undivided(state, [claim for claim in claims if not claim.instance], owner_of)
-
-
-def _undivided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) -> DeviceStep:
-    found = _merge(claims)
-    running = _by_owner(state.processes, owner_of)
-    holders = [_holder(found.by_unit[unit], running.get(unit)) for unit in found.units]
-    strangers = [one for unit, processes in running.items() if unit not in found.by_unit for one in processes]
-    stranger_sm = sum((process.sm_percent or 0) * 10 for process in strangers)
-    shares = device_holding(holders, 1)
-    alone = len(found.units) == 1
-    seen = _seen(state.processes, running, state.readings)
-    holds = [
-        _hold(
-            found.by_unit[unit],
-            state,
-            share=_place_share(shares, i),
-            processes=_of_unit(seen, running.get(unit), everything=alone and holders[i].exclusive),
-            readings=state.readings if alone and holders[i].exclusive else None,
-        )
-        for i, unit in enumerate(found.units)
-    ]
+def device_step(state: DeviceState, plan: DevicePlan, owner_of: Owner) -> DeviceStep:
+    """Return a device's step; `plan` is of this device and its claims."""
+    use, holds, by_slices = (_divided if plan.divided else _undivided)(state, plan, owner_of)
     return DeviceStep(
-        found.units, active_use(holders, stranger_sm), shares, tuple(holds), _utilisation(state), _busy_percent(state)
+        plan.units, use, plan.held, tuple(holds), _utilisation(state), _busy_percent(state), by_slices=by_slices
     )
 
 
-def _divided(state: DeviceState, claims: Sequence[GpuClaim], owner_of: Owner) -> DeviceStep:
-    """Each instance is a device of its own; a claim on the whole holds the instances that nobody claims."""
-    whole = [claim for claim in claims if not claim.instance]
-    units = tuple(sorted({claim.unit for claim in claims}))
-    position = {unit: i for i, unit in enumerate(units)}
-    total = max(state.device.compute_slices, sum(one.compute_slices for one in state.device.instances))
+def _undivided(state: DeviceState, plan: DevicePlan, owner_of: Owner) -> tuple[Use, list[UnitHold], bool]:
+    (place,) = plan.places
+    running = _by_owner(state.processes, owner_of)
+    total = state.readings.integer(GpuField.MEMORY_TOTAL_BYTES) if state.readings is not None else None
+    holds = _holds(place, state.processes, running, state.readings, total)
+    if plan.use is not None:
+        return plan.use, holds, False
+    strangers = [one for unit, processes in running.items() if unit not in place.units for one in processes]
+    stranger_sm = sum((process.sm_percent or 0) * 10 for process in strangers)
+    return active_use(_holders(place, running), stranger_sm), holds, False
+
+
+def _divided(state: DeviceState, plan: DevicePlan, owner_of: Owner) -> tuple[Use, list[UnitHold], bool]:
+    position = {unit: i for i, unit in enumerate(plan.units)}
     instances: list[SharedInstance] = []
     holds: list[UnitHold] = []
-    for one in state.instances:
+    guessed = False
+    for one, place in zip(state.instances, plan.places, strict=True):
         instance = one.instance
-        found = _merge([claim for claim in claims if claim.instance == instance.uuid] or whole)
         processes = _inside(state.processes, instance)
         running = _by_owner(processes, owner_of)
-        holders = [_holder(found.by_unit[unit], running.get(unit)) for unit in found.units]
         activity = one.readings.ratio(GpuField.PROF_GRAPHICS_RATIO)
+        guessed = guessed or (activity is None and bool(place.units) and not tells_soon(one.readings))
         instances.append(
             SharedInstance(
                 instance.compute_slices,
-                holders,
-                [position[unit] for unit in found.units],
+                _holders(place, running),
+                [position[unit] for unit in place.units],
                 None if activity is None else round(activity * WHOLE),
                 has_process=bool(processes),
             )
         )
-        shares = device_holding(holders, 1)
-        alone = len(found.units) == 1
-        holds += [
-            _hold(
-                found.by_unit[unit],
-                state,
-                instance=instance,
-                share=_place_share(shares, i),
-                slices=instance.compute_slices / total,
-                processes=_of_unit(
-                    _seen(processes, running, one.readings),
-                    running.get(unit),
-                    everything=alone and holders[i].exclusive,
-                ),
-                readings=one.readings if alone and holders[i].exclusive else None,
-            )
-            for i, unit in enumerate(found.units)
-        ]
-    return DeviceStep(
-        units,
-        divided_use(instances, len(units), total),
-        divided_holding(instances, len(units), total, 1),
-        tuple(holds),
-        _utilisation(state),
-        _busy_percent(state),
-    )
+        holds += _holds(place, processes, running, one.readings, instance.memory_bytes)
+    return divided_use(instances, len(plan.units), plan.total_slices), holds, guessed
 
 
-def _place_share(shares: Held, i: int) -> float:
-    return shares.amounts[i] / max(1, shares.capacity, sum(shares.amounts))
-
-
-def _merge(claims: Sequence[GpuClaim]) -> _Claims:
-    """Return one claim per unit: shares of one unit add up, and one exclusive claim makes all of it exclusive."""
-    by_unit: dict[UnitKey, GpuClaim] = {}
-    for claim in claims:
-        before = by_unit.get(claim.unit)
-        if before is None:
-            by_unit[claim.unit] = claim
-            continue
-        by_unit[claim.unit] = GpuClaim(
-            unit=claim.unit,
-            device=claim.device,
-            instance=claim.instance,
-            share=min(WHOLE, before.share + claim.share),
-            exclusive=before.exclusive or claim.exclusive,
-            live=before.live or claim.live,
-            source=before.source,
-        )
-    return _Claims(tuple(sorted(by_unit)), by_unit)
+def _holders(place: PlacePlan, running: Mapping[UnitKey | None, Sequence[GpuProcess]]) -> Sequence[GpuHolder]:
+    """Return holders with what their processes do, where that decides who uses a place."""
+    if not place.shared:
+        return place.holders
+    return [_holder(claim, running.get(unit)) for claim, unit in zip(place.claims, place.units, strict=True)]
 
 
 def _holder(claim: GpuClaim, processes: Sequence[GpuProcess] | None) -> GpuHolder:
@@ -185,41 +108,23 @@ def _holder(claim: GpuClaim, processes: Sequence[GpuProcess] | None) -> GpuHolde
     )
 
 
-def _hold(
-    claim: GpuClaim,
-    state: DeviceState,
-    *,
-    share: float,
+def _holds(
+    place: PlacePlan,
     processes: Sequence[GpuProcess] | None,
+    running: Mapping[UnitKey | None, Sequence[GpuProcess]],
     readings: Readings | None,
-    instance: GpuInstance | None = None,
-    slices: float = 1.0,
-) -> UnitHold:
-    """`readings`: of a place that the unit has for itself, which then say more than its processes.
-
-    `share` is of the place, `slices` the place's share of the device.
-    """
-    return UnitHold(
-        unit=claim.unit,
-        device=state.device.uuid,
-        instance=instance.uuid if instance is not None else "",
-        index=state.device.index,
-        source=claim.source,
-        share=share * slices,
-        busy=_busy(processes, readings, share * slices),
-        memory_bytes=_memory(processes, readings),
-        idle=_is_idle(processes, readings),
-        model=state.device.model,
-        profile=instance.profile if instance is not None else "",
-        place_share=share,
-        memory_total_bytes=_memory_total(state, instance),
-    )
-
-
-def _memory_total(state: DeviceState, instance: GpuInstance | None) -> int | None:
-    if instance is not None:
-        return instance.memory_bytes
-    return state.readings.integer(GpuField.MEMORY_TOTAL_BYTES) if state.readings is not None else None
+    memory_total_bytes: int | None,
+) -> list[UnitHold]:
+    """Readings are of a place that a unit has for itself, and then say more than its processes."""
+    if not place.held:
+        return []
+    own = readings if place.alone else None
+    seen = _seen(processes, running, readings)
+    mine = [_of_unit(seen, running.get(unit), everything=place.alone) for unit in place.units]
+    return [
+        UnitHold(held, _busy(used, own, held.share), _memory(used, own), _is_idle(used, own), memory_total_bytes)
+        for held, used in zip(place.held, mine, strict=True)
+    ]
 
 
 def _busy(processes: Sequence[GpuProcess] | None, readings: Readings | None, share: float) -> float | None:

@@ -27,11 +27,11 @@ class GpuSlot:
 
     def add(self, hold: UnitHold, lived_ns: int, idle_since_ns: int | None) -> None:
         """Add one step."""
-        allocated_ns = round(hold.share * lived_ns)
+        allocated_ns = round(hold.place.share * lived_ns)
         self.hold = hold
         self.held_ns += lived_ns
         self.allocated_ns += allocated_ns
-        self.place_ns += round(hold.place_share * lived_ns)
+        self.place_ns += round(hold.place.place_share * lived_ns)
         if hold.busy is None:
             self.unknown_ns += allocated_ns
         else:
@@ -51,14 +51,14 @@ class GpuSlot:
 
     def use(self, to_utc_ns: int) -> GpuUse:
         """Return it as the ledger has it; `to_utc_ns` added to a monotonic time is the wall's."""
-        hold = self.hold
+        place = self.hold.place
         return GpuUse(
-            device=hold.device,
-            instance=hold.instance,
-            index=hold.index,
-            model=hold.model,
-            profile=hold.profile,
-            source=str(hold.source),
+            device=place.device,
+            instance=place.instance,
+            index=place.index,
+            model=place.model,
+            profile=place.profile,
+            source=str(place.source),
             held_ns=self.held_ns,
             allocated_ns=self.allocated_ns,
             place_ns=self.place_ns,

@@ -25,7 +25,7 @@ class PlaceWeight:
 
 def place_weight(hold: UnitHold, lived_ns: int, before: PlaceWeight | None) -> PlaceWeight:
     """Return the place with one more step."""
-    share_ns = round(hold.share * lived_ns)
+    share_ns = round(hold.place.share * lived_ns)
     idle_ns = share_ns if hold.idle else 0
     if before is not None:
         share_ns, idle_ns = share_ns + before.share_ns, idle_ns + before.idle_ns
@@ -53,5 +53,5 @@ def _book(account: Account, held: Sequence[PlaceWeight], energy_uj: int) -> None
         wasted_uj = share_uj * one.idle_ns // one.share_ns if one.share_ns else 0
         if one.hold.idle is not None or wasted_uj:
             sums.gpu_held_idle_uj = (sums.gpu_held_idle_uj or 0) + wasted_uj
-        place = (one.hold.device, one.hold.instance)
+        place = (one.hold.place.device, one.hold.place.instance)
         account.gpus.setdefault(place, GpuSlot(one.hold)).book(share_uj, wasted_uj)

@@ -1,7 +1,7 @@
 """All meters of a node: read each step, unwrapped, with the choice of source that sticks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.terms import Component, DomainKind, Method
@@ -190,12 +190,17 @@ class MeterBank:
         # a model counts kernel counters, which stood still; a hypervisor counts on its own side, where nothing slept
         slept = suspended and meter.method not in (Method.MODELLED, Method.HYPERVISOR)
         return [
-            replace(self._advance(meter, domain, zones, now_ns, slept), method=methods[domain])
-            for domain, zones in by_domain.items()
+            self._advance(meter, domain, methods[domain], zones, now_ns, slept) for domain, zones in by_domain.items()
         ]
 
     def _advance(
-        self, meter: Meter, domain: Domain, zones: Sequence[tuple[str, ZoneReading]], now_ns: int, suspended: bool
+        self,
+        meter: Meter,
+        domain: Domain,
+        method: Method,
+        zones: Sequence[tuple[str, ZoneReading]],
+        now_ns: int,
+        suspended: bool,
     ) -> MeterStep:
         place = (meter.source, domain)
         track = self._tracks.get(place)
@@ -206,7 +211,7 @@ class MeterBank:
         for gap in step.gaps:
             self.count_gap(meter.source, gap.cause, gap.duration_ns)
         self.totals_uj[place] = self.totals_uj.get(place, 0) + (step.energy_uj or 0)
-        return MeterStep(meter.source, meter.method, domain, step, first)
+        return MeterStep(meter.source, method, domain, step, first)
 
     def _track(self, meter: Meter, domain: Domain) -> DomainTrack:
         refresh_ns = max(int(meter.refresh_seconds * 1e9), self._interval_ns, _FASTEST_REFRESH_NS)
