@@ -6,7 +6,7 @@ from threading import Lock
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError
-from kwhere.core.managed import Accounts, Changes, ManagerAllocation, ManagerNode, ManagerUnit
+from kwhere.core.managed import Accounts, Changes, ManagerAllocation, ManagerNode, ManagerUnit, Queue
 from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
@@ -39,6 +39,8 @@ class KubernetesManager:
         self._facts = FactKeeper(source, settings, clock)
         self._version: str | None = None
         """What was heard of last; None: list anew."""
+        self._told: str | None = None
+        """The cursor that was given out last."""
         self._is_whole = False
         """Whether the memory holds all pods, rather than what changed since a cursor of an earlier process."""
         self._heard_at: datetime | None = None
@@ -60,8 +62,7 @@ class KubernetesManager:
     def fetch_nodes(self) -> Sequence[ManagerNode]:
         """Return the nodes and what their pods were given."""
         with self._lock:
-            if not self._is_whole or self._heard_at is None or self._now() - self._heard_at > _FRESH:
-                self._catch_up(self._watch_seconds())
+            self._be_whole()
             held: dict[str, list[ManagerAllocation]] = {}
             for unit in self._memory.here():
                 if unit.ended_at is None:
@@ -70,18 +71,30 @@ class KubernetesManager:
             read = (read_node(item, sum_allocations(held.get(_name(item), []))) for item in items)
             return [node for node in read if node is not None]
 
+    def fetch_queue(self) -> Queue:
+        """Return the pods that have not begun on a node; which live is what a watch tells."""
+        with self._lock:
+            self._be_whole()
+            tenancy = self._facts.facts.tenancy
+            return Queue(tuple(tenancy.of(unit) for unit in self._memory.waiting()))
+
+    def _be_whole(self) -> None:
+        if not self._is_whole or self._heard_at is None or self._now() - self._heard_at > _FRESH:
+            self._catch_up(self._watch_seconds())
+
     def watch(self, cursor: str | None) -> Changes:
         """Return what changed since `cursor`; the cursor is the API's resource version."""
         with self._lock:
-            if cursor is None or (self._version is not None and cursor != self._version):
-                self._version = None
-            elif self._version is None and cursor:
-                self._version, self._is_whole = cursor, False
+            if cursor != self._told:  # another process heard of what is between
+                self._is_whole = False
+            # What was heard since the cursor is heard once more: whoever keeps it has not written that.
+            self._version = cursor
             changed = self._catch_up(self._watch_seconds(), keep_parts=True)
             tenancy, version = self._facts.facts.tenancy, self._version or ""
+            self._told = version
             if changed is None:
-                living = (unit for unit in self._memory.here() if unit.ended_at is None)
-                return Changes(version, tuple(tenancy.of(unit) for unit in living), is_relisted=True)
+                listed = tuple(tenancy.of(unit) for unit in self._memory.here())
+                return Changes(version, listed, is_relisted=True, unread=self._memory.unread())
             return Changes(version, tuple(tenancy.of(unit) for unit in changed))
 
     def samples(self, cluster: str) -> Iterable[Sample]:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kwhere.core.managed import ManagerUnit
+from kwhere.core.managed import ManagerUnit, WaitingUnit
+from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.kubernetes_pods import Pod
 
 DELETED = "deleted"
@@ -19,16 +20,21 @@ class PodMemory:
         self._kept = kept
         self._here: dict[str, ManagerUnit] = {}
         self._gone: dict[str, ManagerUnit] = {}
+        self._waiting: dict[str, WaitingUnit] = {}
+        self._unread: set[str] = set()
 
     def relist(self, pods: Iterable[Pod], now: datetime) -> None:
         """Take in all there are. One that is missing was deleted since, nobody saw when: it ends now at the latest."""
         listed: dict[str, ManagerUnit] = {}
-        unread: set[str] = set()
+        self._waiting, unread = {}, set[str]()
         for pod in pods:
             if pod.unit is not None:
                 listed[pod.uid] = pod.unit
+            elif pod.waiting is not None:
+                self._waiting[pod.uid] = pod.waiting
             else:
                 unread.add(pod.uid)
+        self._unread = {uid for uid in unread if uid}
         before, self._here = self._here, listed
         for uid, unit in before.items():
             if uid in unread:
@@ -38,17 +44,21 @@ class PodMemory:
 
     def change(self, pod: Pod) -> ManagerUnit | None:
         """Take in a pod that is new or another than before; returns its unit."""
+        self._waiting.pop(pod.uid, None)
         if pod.unit is not None:
             self._here[pod.uid] = pod.unit
+        elif pod.waiting is not None:
+            self._waiting[pod.uid] = pod.waiting
         return self._here.get(pod.uid)
 
     def delete(self, pod: Pod, now: datetime) -> ManagerUnit | None:
         """Take in that a pod is gone; returns its unit, ended."""
         unit = pod.unit or self._here.get(pod.uid)
         self._here.pop(pod.uid, None)
+        self._waiting.pop(pod.uid, None)
         if unit is None:
             return None
-        self._gone[pod.uid] = closed = _close(unit, now)
+        self._gone[pod.uid] = closed = _close(unit, min(now, pod.gone_at or now))
         return closed
 
     def forget(self, now: datetime) -> None:
@@ -61,6 +71,14 @@ class PodMemory:
     def here(self) -> Iterator[ManagerUnit]:
         """Yield the units that the API still knows, finished ones too."""
         yield from self._here.values()
+
+    def waiting(self) -> Iterator[WaitingUnit]:
+        """Yield the pods that have not begun on a node."""
+        yield from self._waiting.values()
+
+    def unread(self) -> frozenset[str]:
+        """Return the ids of the units of the newest list that are there and could not be read."""
+        return frozenset(unit_id(uid) for uid in self._unread)
 
     def units(self) -> Iterator[ManagerUnit]:
         """Yield all units; of one that went and is here again, as static pods do, the later word comes last."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from kwhere.core.managed import ManagerUnit, run_name
+from kwhere.core.managed import ManagerUnit, WaitingUnit, run_name
 from kwhere.devices.json_answer import JsonValue, elements, finite, member, text
 from kwhere.discovery.kubernetes import MANAGER, is_static
 from kwhere.discovery.match import unit_id
@@ -12,6 +12,7 @@ from kwhere.resource_managers.kubernetes_gpus import NO_TYPES, GpuTypes
 from kwhere.resource_managers.kubernetes_objects import annotations_of, condition, instant, labels_of, name_of
 from kwhere.resource_managers.kubernetes_owners import controller, top_owner
 from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
+from kwhere.resource_managers.kubernetes_waiting import read_waiting
 
 _MIRROR = "kubernetes.io/config.mirror"
 _HASH = "kubernetes.io/config.hash"
@@ -38,6 +39,9 @@ class Pod:
     why_not: str = ""
     is_broken: bool = False
     """Whether the object cannot be read, rather than merely waits."""
+    waiting: WaitingUnit | None = None
+    gone_at: datetime | None = None
+    """When it was over at the latest, should it be deleted; None: the object does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,9 @@ class PodReader:
         started_at = instant(member(item, "status", "startTime"))
         if not node or started_at is None:
             phase = text(member(item, "status", "phase")) or "no phase"
-            return Pod(uid, None, f"not begun on a node ({phase})", is_broken=bool(node) and phase == "Running")
+            waiting = read_waiting(self.cluster, item, self.user_annotation)
+            broken = bool(node) and phase == "Running"
+            return Pod(uid, None, f"not begun on a node ({phase})", is_broken=broken, waiting=waiting)
         native = static_uid(item) or uid
         unit = unit_id(native)
         ended_at = ended(item, started_at)
@@ -84,6 +90,7 @@ class PodReader:
                 queue=namespace,
                 tags=dict(_tags(item, namespace, name)),
             ),
+            gone_at=_gone_at(item),
         )
 
 
@@ -122,6 +129,14 @@ def ended(pod: JsonValue, started_at: datetime) -> datetime | None:
         conditions = elements(member(pod, "status", "conditions"))
         times = [at for one in conditions if (at := instant(member(one, "lastTransitionTime"))) is not None]
     return max([started_at, *times])
+
+
+def _gone_at(pod: JsonValue) -> datetime | None:
+    """Return when its last container ended, else by when it was to be gone: a deletion may be heard of much later."""
+    statuses = elements(member(pod, "status", "containerStatuses"))
+    ends = [instant(member(status, "state", "terminated", "finishedAt")) for status in statuses]
+    known = [at for at in ends if at is not None]
+    return max(known) if known and len(known) == len(ends) else instant(member(pod, "metadata", "deletionTimestamp"))
 
 
 def _finishes(pod: JsonValue) -> Iterator[datetime | None]:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from kwhere.core.managed import Account, Accounts, ManagerUnit, Membership
+from kwhere.core.managed import Account, Accounts, ManagerUnit, Membership, WaitingUnit
 from kwhere.devices.json_answer import JsonValue, member, text
 from kwhere.resource_managers.kubernetes_notebooks import Notebook
 from kwhere.resource_managers.kubernetes_objects import annotations_of, labels_of, name_of
 from kwhere.resource_managers.kubernetes_pipelines import PipelineRun
 
+_U = TypeVar("_U", ManagerUnit, WaitingUnit)
 _PART_OF = ("app.kubernetes.io/part-of", "kubeflow-profile")
 
 
@@ -41,7 +43,7 @@ class Tenancy:
     members: frozenset[tuple[str, str]] = frozenset()
     """User and namespace of everyone who may work there besides its owner."""
 
-    def of(self, unit: ManagerUnit) -> ManagerUnit:
+    def of(self, unit: _U) -> _U:
         """Return a unit with its user, project, the state of its notebook and the name of its run."""
         namespace = unit.queue or ""
         tenant = self.tenants.get(namespace)
@@ -57,7 +59,7 @@ class Tenancy:
             tags={**unit.tags, **more} if more else unit.tags,
         )
 
-    def _tags(self, unit: ManagerUnit, namespace: str) -> dict[str, str]:
+    def _tags(self, unit: ManagerUnit | WaitingUnit, namespace: str) -> dict[str, str]:
         notebook = self.notebooks.get((namespace, unit.tags.get("notebook", "")))
         run = self.runs.get(unit.tags.get("pipeline_run", ""))
         tags = {} if notebook is None else notebook.tags()

@@ -314,15 +314,15 @@ def test_a_node_that_joined_has_its_gpus_named(world: World) -> None:
 def test_a_watch_tells_changes_and_goes_on_where_it_ended(world: World) -> None:
     world.cluster.put(PODS, pod("p"))
     world.cluster.put(PODS, pod("done", status=finished("Succeeded")))
-    all_that_live = world.manager.watch(None)
+    all_there_are = world.manager.watch(None)
     world.cluster.put(PODS, pod("q"))
-    changed = world.manager.watch(all_that_live.cursor)
+    changed = world.manager.watch(all_there_are.cursor)
     world.cluster.delete(PODS, "p", "team-a")
     world.restart()
     after_restart = world.manager.watch(changed.cursor)
 
-    assert all_that_live.is_relisted
-    assert [unit.name for unit in all_that_live.units] == ["p"]
+    assert all_there_are.is_relisted
+    assert {unit.name for unit in all_there_are.units} == {"p", "done"}
     assert not changed.is_relisted
     assert [unit.name for unit in changed.units] == ["q"]
     assert [(unit.name, unit.state) for unit in after_restart.units] == [("p", "deleted")]
@@ -339,6 +339,74 @@ def test_a_cursor_that_is_forgotten_is_a_relist(world: World) -> None:
 
     assert changes.is_relisted
     assert [unit.name for unit in changes.units] == ["p"]
+
+
+def test_a_deletion_heard_of_late_ended_when_its_containers_did(world: World) -> None:
+    for name in ("done", "killed", "stuck"):
+        world.cluster.put(PODS, pod(name))
+    cursor = world.manager.watch(None).cursor
+    world.cluster.put(PODS, pod("done", status=finished("Running", "2026-11-29T12:31:00Z")))
+    world.cluster.put(PODS, pod("killed", metadata={"deletionTimestamp": "2026-11-29T12:32:00Z"}))
+    world.cluster.put(PODS, pod("stuck", metadata={"deletionTimestamp": "2026-11-29T23:00:00Z"}))
+    for name in ("done", "killed", "stuck"):
+        world.cluster.delete(PODS, name, "team-a")
+    world.later(hours=2)
+    world.restart()
+
+    ended = {unit.name: unit.ended_at for unit in world.manager.watch(cursor).units}
+
+    minute = datetime(2026, 11, 29, 12, 31, tzinfo=UTC)
+    assert ended == {"done": minute, "killed": minute + timedelta(minutes=1), "stuck": world.clock.now}
+
+
+def test_pods_that_wait_are_told_with_their_reason(world: World) -> None:
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes\n fit"}
+    status = {"phase": "Pending", "startTime": None, "conditions": [unschedulable], "containerStatuses": []}
+    limits = {"nvidia.com/gpu": "2"}
+    spec = {"priority": 7, "containers": [container("c", limits, cpu="8", memory="64Gi")]}
+    world.cluster.put(PODS, pod("big", node="", uid="u1", status=status, spec=spec))
+    gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    world.cluster.put(PODS, pod("gated", node="", uid="u2", status=status, spec=gated))
+    world.cluster.put(PODS, pod("runs"))
+    cursor = world.manager.watch(None).cursor
+
+    queue = world.manager.fetch_queue()
+
+    big, second = sorted(queue.waiting, key=lambda unit: unit.unit)
+    assert (big.unit, big.state, big.name, big.project) == ("u1", "pending", "big", "team-a")
+    assert (big.reason, big.priority) == ("Unschedulable: 0/3 nodes fit", 7.0)
+    assert (big.asked.cpus, big.asked.gpus, big.asked.nodes) == (8.0, {"gpu": 2.0}, 1)
+    assert second.reason == "gated by kueue.x-k8s.io/admission"
+    assert queue.living is None
+    world.cluster.put(PODS, pod("big", uid="u1"))
+    world.cluster.delete(PODS, "gated", "team-a")
+    world.manager.watch(cursor)
+    assert world.manager.fetch_queue().waiting == ()
+
+
+def test_a_cursor_of_another_server_is_no_reason_to_trust_an_older_memory(world: World) -> None:
+    world.cluster.put(NODES, node("n1"))
+    world.manager.watch(None)
+    world.cluster.put(PODS, gpu_pod("p", "n1", "1"))
+    elsewhere = World(world.cluster)
+    cursor = elsewhere.manager.watch(None).cursor
+    elsewhere.manager.close()
+
+    world.manager.watch(cursor)
+
+    (n1,) = world.manager.fetch_nodes()
+    assert n1.allocated is not None
+    assert n1.allocated.cpus == 8.0
+
+
+def test_pods_that_cannot_be_read_are_not_gone(world: World) -> None:
+    odd = pod("odd", uid="u-odd")
+    odd["status"]["startTime"] = "yesterday"
+    world.cluster.put(PODS, odd)
+
+    changes = world.manager.watch(None)
+
+    assert (changes.units, changes.unread) == ((), frozenset({"u-odd"}))
 
 
 def test_pods_that_are_gone_are_forgotten_in_time(world: World) -> None:
