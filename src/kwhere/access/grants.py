@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from kwhere.access.principal import Principal, Role
+from kwhere.access.principal import Principal
+from kwhere.access.roles import Role
 from kwhere.access.settings import AccessSettings, AccountSettings, PersonSettings
 from kwhere.database.visibility import EVERYTHING, AccountName, Visibility
 

@@ -2,28 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from kwhere.access.roles import NOBODY_TO_ASK, Role
 from kwhere.core.errors import NotPermitted
 from kwhere.database.visibility import EVERYTHING, NOTHING, Visibility
 
 PRINCIPAL_KEY = "kwhere.principal"
 """Where the door puts the principal in an ASGI scope."""
-NOBODY_TO_ASK = "the operators of this server"
-
-
-class Role(StrEnum):
-    """What somebody is here; a person may be several."""
-
-    USER = "user"
-    """Sees their own units."""
-    PROJECT_MANAGER = "project manager"
-    """Sees the units of the projects they are a member of as well."""
-    AUDITOR = "auditor"
-    """Sees everything, the audit log too, and changes nothing."""
-    OPERATOR = "operator"
-    """Sees everything and may change what can be changed."""
 
 
 @dataclass(frozen=True, slots=True)

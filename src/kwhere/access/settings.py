@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kwhere.access.names import checked_name
-from kwhere.access.principal import NOBODY_TO_ASK, Role
+from kwhere.access.roles import NOBODY_TO_ASK, Role
 from kwhere.transport.settings import HttpClientSettings
 
 HEADER_PATTERN = r"^[A-Za-z0-9-]{1,64}$"

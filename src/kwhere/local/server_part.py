@@ -4,7 +4,9 @@ import importlib.util
 
 from kwhere.core.errors import Unavailable
 
-SERVER_MODULES = ("alembic", "duckdb", "fastapi", "jinja2", "python_multipart", "sqlalchemy", "tzdata")
+SERVER_MODULES = (
+    *("alembic", "cryptography", "duckdb", "fastapi", "jinja2", "jwt", "python_multipart", "sqlalchemy", "tzdata"),
+)
 
 
 def require_server_part() -> None:
