@@ -1,6 +1,6 @@
 """Usage, hours and days, over SQLite and PostgreSQL: figures worked out by hand."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine, func, select
@@ -12,7 +12,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.booking import touch
 from kwhere.database.engine import writing
-from kwhere.database.grid import from_ns
+from kwhere.database.grid import from_ns, to_ns
 from kwhere.database.records import UsageBy
 from kwhere.database.settings import SiteSettings
 
@@ -83,6 +83,27 @@ def test_days_are_the_sites(engine: Engine) -> None:
     rows = site.reader.usage(UsageBy.DAY, Span(from_ns(start_ns), from_ns(journal.end_ns))).rows
 
     assert [(row.key, row.energy_total_uj) for row in rows] == [("2025-11-24", 11), ("2025-11-25", 1100)]
+
+
+def test_weeks_and_months_are_whole_and_the_sites_case_users_52(engine: Engine) -> None:
+    site = Site(engine, SiteSettings(time_zone="Europe/Paris"))
+    journal = HandJournal(end_ns=to_ns(datetime(2026, 10, 25, 22, 30, tzinfo=UTC)), slot_seconds=900)
+    for number in range(4):  # 23:30 on Sunday to 00:30 on Monday in Paris
+        journal.append([unit(key("a"), figures(10**number, 0))])
+    site.take(journal)
+    site.roll()
+    night = Span(from_ns(journal.end_ns) - timedelta(hours=1), from_ns(journal.end_ns))
+
+    weeks = site.reader.usage(UsageBy.WEEK, night)
+    months = site.reader.usage(UsageBy.MONTH, night)
+
+    assert [(row.key, row.energy_total_uj, row.units) for row in weeks.rows] == [
+        ("2026-W43", 11, 1),
+        ("2026-W44", 1100, 1),
+    ]
+    assert [row.span.seconds / 3600 for row in weeks.rows if row.span] == [169, 168]
+    assert weeks.span == Span(datetime(2026, 10, 18, 22, tzinfo=UTC), datetime(2026, 11, 1, 23, tzinfo=UTC))
+    assert [(row.key, row.energy_total_uj) for row in months.rows] == [("2026-10", 1111)]
 
 
 def test_rolling_twice_changes_nothing(site: Site) -> None:

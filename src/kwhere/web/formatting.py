@@ -120,7 +120,7 @@ def headline(value: float | None, quantity: str, reason: str = "") -> Headline:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a share: `94 %`; one decimal under 10 % and from 99 %; never rounded to nothing or to all."""
+    """Return a share: `94 %`; one decimal under 10 % (0 is `0.0 %`) and from 99 %; never rounded to nothing or all."""
     if ratio is None:
         return NO_DATA
     value = 100 * ratio
@@ -128,7 +128,7 @@ def percent(ratio: float | None) -> str:
         return "<0.1 %"
     if 99 <= value < 100:
         return f"{min(round(value, 1), 99.9):.1f} %"
-    return f"{value:.1f} %" if 0 < value < 9.95 else f"{value:.0f} %"
+    return f"{value:.1f} %" if 0 <= value < 9.95 else f"{value:.0f} %"
 
 
 def length(seconds: float | None) -> str:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from kwhere.database.records import UnitRecord
-from kwhere.reports.figures import utc_of
+from kwhere.reports.figures import duration, utc_of
 from kwhere.reports.sources import Sources
 from kwhere.web import formatting
 from kwhere.web.settings import WebSettings
@@ -87,6 +87,7 @@ def build_environment() -> Environment:
     environment.filters |= {
         "percent": formatting.percent,
         "lasted": formatting.length,
+        "duration": duration,
         "full": formatting.full,
         "figure": formatting.number_text,
     }

@@ -84,7 +84,7 @@ def test_a_headline_keeps_number_and_unit_apart() -> None:
     ("ratio", "text"),
     [
         (None, "–"),
-        (0.0, "0 %"),
+        pytest.param(0.0, "0.0 %", id="case_users_10"),
         (0.0001, "<0.1 %"),
         (0.058, "5.8 %"),
         (0.0996, "10 %"),

@@ -1,16 +1,29 @@
-"""Usage summed by user, project, manager, cluster, node or day within a span."""
+"""Usage summed by user, project, manager, cluster, node, day, week or month within a span."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, FromClause, Select, Table, func, literal, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    Select,
+    Table,
+    case,
+    func,
+    literal,
+    literal_column,
+    select,
+)
 
 from kwhere.core.terms import EntryKind
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.derived import worst_of
 from kwhere.database.emissions import EMISSIONS
+from kwhere.database.grid import from_ns
+from kwhere.database.periods import PERIODS, Period
 from kwhere.database.reading.completeness import overall
 from kwhere.database.reading.figures import energies, sums, total_uj, whole
 from kwhere.database.reading.optional_figures import kinds_of
@@ -70,12 +83,13 @@ class UsageFilter:
 
 
 def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter) -> UsageReport:
-    """Return the rows of a report, largest first; days in order."""
-    tables = day_tables(moment, span) if by is UsageBy.DAY else tables_for(moment, span)
+    """Return the rows of a report, largest first; days, weeks and months in order, whole ones."""
+    tables = day_tables(moment, span, by) if by in PERIODS else tables_for(moment, span)
     found = narrowed.conditions(moment)
     beside = _Beside(_emissions(moment, by, tables, found), _figures(moment, by, tables, found))
-    rows = [_row(moment, by, row, beside) for row in moment.connection.execute(_energy_query(by, tables, found))]
-    if by is UsageBy.DAY:
+    cut = {period.start_ns: period for period in tables.periods} if by in PERIODS else {}
+    rows = [_row(cut, row, beside) for row in moment.connection.execute(_energy_query(by, tables, found))]
+    if by in PERIODS:
         rows.sort(key=lambda row: (row.key or "", row.kind))
     else:
         rows.sort(key=lambda row: (-row.energy_total_uj, row.key or "", row.cluster or "", row.kind))
@@ -92,17 +106,26 @@ def _node_ids(moment: Moment, narrowed: UsageFilter) -> list[int]:
     return [node_id for node_id in moment.connection.execute(query).scalars() if node_id not in left_out]
 
 
-def _keys(by: UsageBy, table: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """Return the columns of key and cluster."""
+def _keys(by: UsageBy, table: FromClause, cut: Sequence[Period]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """Return the columns of key and cluster; the key of a period is its start."""
     none = literal(None)
+    if by in PERIODS:
+        return (table.c.start_ns if by is UsageBy.DAY else _period_start(table, cut)), none
     return {
         UsageBy.USER: (schema.users.c.name, _clusters.name),
         UsageBy.PROJECT: (schema.projects.c.name, _clusters.name),
         UsageBy.MANAGER: (_runs.manager, none),
         UsageBy.CLUSTER: (_clusters.name, _clusters.name),
         UsageBy.NODE: (_nodes.name, _clusters.name),
-        UsageBy.DAY: (table.c.start_ns, none),
     }[by]
+
+
+def _period_start(table: FromClause, cut: Sequence[Period]) -> ColumnElement[int]:
+    # Written out: PostgreSQL takes two parameters for two values, and the key then for another than it groups by.
+    arms: list[tuple[ColumnElement[bool], ColumnElement[int]]] = [
+        (table.c.start_ns < literal_column(str(one.end_ns)), literal_column(str(one.start_ns))) for one in cut
+    ]
+    return case(*arms)
 
 
 def _joined(table: FromClause) -> FromClause:
@@ -121,7 +144,7 @@ def _within(statement: Select[Any], table: FromClause, tables: Tables) -> Select
 
 
 def _grouped(by: UsageBy, tables: Tables, table: FromClause, figures: Sequence[ColumnElement[Any]]) -> Select[Any]:
-    key, cluster = _keys(by, table)
+    key, cluster = _keys(by, table, tables.periods)
     columns = [key.label("key"), cluster.label("cluster"), _runs.kind.label("kind")]
     statement = select(*columns, *figures).select_from(_joined(table))
     groups = [column for column in (key, cluster, _runs.kind) if not _is_none(column)]
@@ -129,7 +152,7 @@ def _grouped(by: UsageBy, tables: Tables, table: FromClause, figures: Sequence[C
 
 
 def _is_none(column: ColumnElement[Any]) -> bool:
-    return getattr(column, "value", column) is None
+    return isinstance(column, BindParameter) and column.value is None
 
 
 def _energy_query(by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]) -> Select[Any]:
@@ -185,16 +208,16 @@ def _by_key(
     return moment.connection.execute(query.where(*found)).all()
 
 
-def _row(moment: Moment, by: UsageBy, row: Any, beside: _Beside) -> UsageRow:
+def _row(cut: Mapping[int, Period], row: Any, beside: _Beside) -> UsageRow:
     figures = row._mapping
     energy = energies(figures)
     user, system = whole(figures["cpu_user_ns"]), whole(figures["cpu_system_ns"])
-    key = moment.grid.date_of(row.key) if by is UsageBy.DAY else (row.key or None)
+    period = cut.get(row.key)
     its = (row.key, row.cluster, row.kind)
     emissions = tuple(beside.emissions.get(its, ()))
     reporting = [item.grams for item in emissions if item.reporting]
     return UsageRow(
-        key=key,
+        key=period.key if period else (row.key or None),
         cluster=row.cluster,
         kind=EntryKind(row.kind),
         units=row.units,
@@ -207,4 +230,5 @@ def _row(moment: Moment, by: UsageBy, row: Any, beside: _Beside) -> UsageRow:
         emissions=emissions,
         figures=tuple(beside.figures.get(its, ())),
         gpu=gpu_totals(figures),
+        span=Span(from_ns(period.start_ns), from_ns(period.end_ns)) if period else None,
     )

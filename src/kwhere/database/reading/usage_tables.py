@@ -1,5 +1,6 @@
 """Which resolution answers a span: 5-minute buckets while they last and the span is short, then hours, then days."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -8,8 +9,10 @@ from sqlalchemy import Table
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import BUCKET_NS, HOUR_NS, from_ns, to_ns
+from kwhere.database.periods import Period, periods
 from kwhere.database.reading.completeness import aligned
 from kwhere.database.reading.site import Moment
+from kwhere.database.records import UsageBy
 from kwhere.database.retention import buckets_from, hours_from
 
 FINE = timedelta(hours=36)
@@ -25,6 +28,8 @@ class Tables:
     emissions: Table
     figures: Table
     span: Span
+    periods: Sequence[Period] = ()
+    """The days, weeks or months that it is cut into."""
 
     @property
     def start_ns(self) -> int:
@@ -48,11 +53,11 @@ def tables_for(moment: Moment, span: Span) -> Tables:
     return day_tables(moment, span)
 
 
-def day_tables(moment: Moment, span: Span) -> Tables:
-    """Return the tables of days."""
-    grid = moment.grid
-    wide = Span(from_ns(grid.day_start(to_ns(span.start))), from_ns(grid.day_end(to_ns(span.end) - 1)))
-    return Tables(schema.usage_day, schema.node_day, schema.emissions_day, schema.figures_day, wide)
+def day_tables(moment: Moment, span: Span, by: UsageBy = UsageBy.DAY) -> Tables:
+    """Return the tables of days, and `span` widened to whole days, weeks or months."""
+    cut = periods(moment.grid, by, to_ns(span.start), to_ns(span.end))
+    wide = Span(from_ns(cut[0].start_ns), from_ns(cut[-1].end_ns))
+    return Tables(schema.usage_day, schema.node_day, schema.emissions_day, schema.figures_day, wide, cut)
 
 
 def node_table_for(moment: Moment, span: Span) -> Table:
