@@ -158,4 +158,5 @@ def test_pods_have_names_makers_and_users_and_end(world: World) -> None:
     world.cluster.forget()
     world.wait_until(lambda: world.pod(GUARANTEED)["ended_at"] is not None)
 
-    assert world.pod(GUARANTEED)["state"] == "deleted"
+    # Whether its end was heard of before it was forgotten is chance.
+    assert world.pod(GUARANTEED)["state"] in ("deleted", "vanished")

@@ -35,7 +35,7 @@ _WITHOUT: dict[UnitSort, ColumnElement[bool]] = {
     UnitSort.GPU_BUSY_SECONDS: _totals.gpu_busy_ns.is_(None),
     UnitSort.ENDED_AT: _units.ended_ns.is_(None),
 }
-"""Which units lack the figure: they stand at the end, either way. Of those that no agent reported no totals are there."""
+"""Which units lack the figure: they stand at the end, either way. Of those that no agent reported none are there."""
 
 
 @dataclass(frozen=True, slots=True)
