@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args, get_origin
 
@@ -16,6 +16,7 @@ from kwhere.apps.settings import Settings
 from kwhere.cli.main import COMMANDS, root
 from kwhere.collectors.registry import find_collectors
 from kwhere.core.clock import SystemClock
+from kwhere.inventories.registry import find_inventories
 from kwhere.reports.account import Account
 from kwhere.reports.sources import Sources
 from kwhere.resource_managers.registry import find_managers
@@ -61,7 +62,9 @@ def settings() -> str:
         if section == "collector":
             lines += list(_collector_rows())
         if section == "resource_managers":
-            lines += list(_manager_rows())
+            lines += list(_plugin_rows(section, find_managers().plugins))
+        if section == "inventories":
+            lines += list(_plugin_rows(section, find_inventories().plugins))
         lines.append("")
     return "\n".join(lines)
 
@@ -121,11 +124,11 @@ def _collector_rows() -> Iterator[str]:
             yield from _rows(f"collector.{name}.{key}", inner)
 
 
-def _manager_rows() -> Iterator[str]:
-    """Yield the keys of an entry of every resource manager."""
-    for name, plugin in sorted(find_managers().plugins.items()):
+def _plugin_rows(section: str, plugins: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of an entry of every plug-in of a section."""
+    for name, plugin in sorted(plugins.items()):
         for key, inner in plugin.settings_class.model_fields.items():
-            yield from _rows(f"resource_managers.({name}).{key}", inner)
+            yield from _rows(f"{section}.({name}).{key}", inner)
 
 
 def _rows(prefix: str, field: FieldInfo) -> Iterator[str]:

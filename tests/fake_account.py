@@ -19,6 +19,7 @@ from kwhere.database.account_records import (
     ClusterRecord,
 )
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.reader import AmbiguousNode, BadCursor
 from kwhere.database.records import (
     BalanceSlot,
@@ -71,6 +72,14 @@ class FakeAccount(FakePlaces):
     residual_uj: int = 0
     calls: list[str] = field(default_factory=list)
     holds: tuple[GpuHold, ...] = ()
+    known_racks: tuple[RackRecord, ...] = ()
+    known_people: tuple[PersonRecord, ...] = ()
+
+    def racks(self, cluster: str | None = None) -> tuple[RackRecord, ...]:
+        return self.known_racks
+
+    def people(self, user: str, cluster: str | None = None) -> dict[str, PersonRecord]:
+        return {person.cluster: person for person in self.known_people if person.user == user}
 
     def gpu_holds(self, cluster: str, node: str) -> tuple[GpuHold, ...]:
         return tuple(hold for hold in self.holds if hold.gpu.node == node)

@@ -17,6 +17,7 @@ from kwhere._version import __version__
 from kwhere.access.guard import GuardRules, build_rules
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
+from kwhere.apps.inventories import configured_inventories
 from kwhere.apps.renewal import Renewal
 from kwhere.apps.settings import Settings
 from kwhere.apps.zones import zones_by_key
@@ -34,6 +35,7 @@ from kwhere.emission_factors.choose import Chooser, build_chooser
 from kwhere.emission_factors.provider import EmissionFactorProvider, may_know
 from kwhere.emission_factors.static import StaticProvider, shipped_table
 from kwhere.emission_factors.zones import propose_country
+from kwhere.inventories.registry import BuiltInventory
 from kwhere.reports.optional import OptionalFigures
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.resource_managers.registry import BuiltManager, find_managers
@@ -44,6 +46,7 @@ from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.figure_pass import FigurePass, check_pue
 from kwhere.server.intake import Intake
+from kwhere.server.inventory_pass import inventory_passes
 from kwhere.server.manager_pass import ManagerPass
 from kwhere.server.metrics import ServerMetrics, ServerWork, metrics_endpoint, server_faults
 from kwhere.server.page_booker import PageBooker
@@ -141,7 +144,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
         managers = find_managers().build(settings.resource_managers, clock)
-        passes = build_passes(settings, engine, chooser, clock, managers)
+        passes = build_passes(settings, engine, chooser, clock, managers, configured_inventories(settings, clock))
         passes.start()
         stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
@@ -256,7 +259,12 @@ def build_booker(settings: Settings, engine: Engine) -> PageBooker:
 
 
 def build_passes(
-    settings: Settings, engine: Engine, chooser: Chooser, clock: Clock, managers: Sequence[BuiltManager] = ()
+    settings: Settings,
+    engine: Engine,
+    chooser: Chooser,
+    clock: Clock,
+    managers: Sequence[BuiltManager] = (),
+    inventories: Sequence[BuiltInventory] = (),
 ) -> PassRunner:
     """Return what keeps the account: factors and PUE, then rollups that use them, then upkeep."""
     site = settings.site
@@ -267,6 +275,7 @@ def build_passes(
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),
         *(ManagerPass(engine, each, clock) for each in managers),
+        *inventory_passes(engine, inventories, clock),
     )
     return PassRunner(engine, clock, passes, settings.server.pass_seconds)
 

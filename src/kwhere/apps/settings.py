@@ -45,6 +45,11 @@ class Settings(AgentConfig):
         description="Schedulers and clouds whose units and accounts are read, one entry per manager and cluster:"
         " `manager`, `cluster` and the manager's own keys.",
     )
+    inventories: tuple[Mapping[str, Any], ...] = Field(
+        default=(),
+        description="Where the site keeps racks, power limits and retired nodes, and names, mail and languages of"
+        " people, one entry per source: `source` and its own keys. Of two that differ the first counts.",
+    )
     series: SeriesSettings = Field(default=SeriesSettings(), description="The store of series.")
     access: AccessSettings = Field(default=AccessSettings(), description="Who may see pages and API.")
     pages: WebSettings = Field(default=WebSettings(), description="The pages.")

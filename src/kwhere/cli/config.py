@@ -32,11 +32,13 @@ def check(file: Path | None, config_file: Path | None) -> None:
     """Check FILE (and conf.d beside it): exit code 0 if a role would start with it, 2 with each wrong key named."""
     from kwhere.apps.agent import check_settings
     from kwhere.apps.configuration import default_file
+    from kwhere.apps.inventories import check_sources
     from kwhere.apps.zones import check_factors
 
     named = file or config_file
     settings = load_settings(named, {})
     check_settings(settings)
     check_factors(settings)
+    check_sources(settings)
     read = named or default_file(os.environ)
     click.echo(f"settings are right ({read or 'no file: the defaults'})")

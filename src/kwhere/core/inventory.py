@@ -73,6 +73,11 @@ def plain(word: str | None) -> str | None:
     return " ".join(kept.split()) or None
 
 
+def gecos_name(word: str, login: str = "") -> str | None:
+    """Return the full name in a GECOS field: what stands before the first comma, `&` being the login; None if empty."""
+    return plain(word.split(",", 1)[0].replace("&", login.capitalize()))
+
+
 def parse_mail(word: str | None) -> str | None:
     """Return an address; None for an empty word. Raises ValueError for what is none, or would be more than one."""
     if word is None or not word.strip():

@@ -55,7 +55,7 @@ def retire(engine: Engine, cluster: str, node: str, now_ns: int, *, by: str) -> 
     """Stop expecting a node: completeness counts it up to now. Raises NotFound."""
     with writing(engine).begin() as connection:
         node_id = _find(connection, cluster, node)
-        connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(retired_ns=now_ns))
+        connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(retired_ns=now_ns, retired_by=None))
         audit.record(connection, now_ns, by, "retire node", f"{cluster}/{node}")
 
 

@@ -3,7 +3,7 @@
 import secrets
 import zlib
 
-from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy import Connection, Engine, delete, select, update
 
 from kwhere.core.errors import NotFound
 from kwhere.database import audit, bulk, schema
@@ -18,8 +18,8 @@ _NOTHING = zlib.compress(b"")
 def pseudonymise_user(engine: Engine, cluster: str, user: str, now_ns: int, *, by: str) -> str:
     """Replace a user's name by a random one, which is returned; names and labels of the user's units go too.
 
-    Slots as they were served hold names: of the nodes concerned their lines are emptied, the figures stay. A user who
-    is still active comes back with the next slot. Raises NotFound.
+    What a directory said of the user goes. Slots as they were served hold names: of the nodes concerned their lines
+    are emptied, the figures stay. A user who is still active comes back with the next slot. Raises NotFound.
     """
     alias = f"user-{secrets.token_hex(6)}"
     with writing(engine).begin() as connection:
@@ -27,6 +27,7 @@ def pseudonymise_user(engine: Engine, cluster: str, user: str, now_ns: int, *, b
         connection.execute(update(schema.users).where(schema.users.c.id == user_id).values(name=alias))
         _rename_units(connection, user_id, user, alias)
         _empty_lines(connection, user_id)
+        _forget_person(connection, cluster, user)
         audit.record(connection, now_ns, by, "pseudonymise user", f"{cluster}/{alias}")
     return alias
 
@@ -78,3 +79,13 @@ def _empty_lines(connection: Connection, user_id: int) -> None:
     nodes = select(_runs.node_id).join(schema.units, _units.id == _runs.unit_id).where(_units.user_id == user_id)
     for table in (schema.slots, schema.quarantine):
         connection.execute(update(table).where(table.c.node_id.in_(nodes)).values(line=_NOTHING))
+
+
+def _forget_person(connection: Connection, cluster: str, user: str) -> None:
+    """Drop what a directory said of them; of every cluster only where no other cluster has that user."""
+    people, users = schema.directory_people.c, schema.users.c
+    of = [cluster]
+    if connection.execute(select(users.id).where(users.name == user)).first() is None:
+        of.append("")
+    gone = delete(schema.directory_people).where(people.user_name == user, people.cluster.in_(of))
+    connection.execute(gone)

@@ -1,6 +1,6 @@
 """The door to the read side: one short transaction per question. Synchronous; asked from worker threads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from kwhere.core.timespan import Span
 from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
 from kwhere.database.choices import read_site_choice
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.place_records import (
     CapacityRow,
     ManagerNodePage,
@@ -21,7 +22,17 @@ from kwhere.database.place_records import (
     WaitingPage,
     WaitingQuery,
 )
-from kwhere.database.reading import accounts, capacity, node_list, one_unit, power, unit_gpus, unit_list, usage
+from kwhere.database.reading import (
+    accounts,
+    capacity,
+    inventory,
+    node_list,
+    one_unit,
+    power,
+    unit_gpus,
+    unit_list,
+    usage,
+)
 from kwhere.database.reading.factor_list import list_factors
 from kwhere.database.reading.health import health
 from kwhere.database.reading.manager_list import list_managers
@@ -179,6 +190,14 @@ class Reader:
     def node(self, node: str, cluster: str | None = None) -> NodeRecord:
         """Return a node. Raises NotFound, AmbiguousNode where several clusters have one of that name."""
         return self._ask(lambda moment: node_list.find_node(moment, node, cluster))
+
+    def racks(self, cluster: str | None = None) -> tuple[RackRecord, ...]:
+        """Return the racks that have nodes here, with their power now and their limits."""
+        return self._ask(lambda moment: inventory.list_racks(moment, cluster))
+
+    def people(self, user: str, cluster: str | None = None) -> Mapping[str, PersonRecord]:
+        """Return what the directory says of a user, by cluster; of others than oneself to who sees everything only."""
+        return self._ask(lambda moment: inventory.find_people(moment, user, cluster))
 
     def gpu_holds(self, cluster: str, node: str) -> tuple[GpuHold, ...]:
         """Return who holds GPUs of a node as of its newest slot, by device and instance."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.core.timespan import Span
 from kwhere.database.gpu_records import NO_GPUS, GpuTotals, UnitGpu
+from kwhere.database.node_facts import NO_FACTS, NodeFacts
 from kwhere.database.place_records import NodeSaid
 from kwhere.energy.embodied import Range
 

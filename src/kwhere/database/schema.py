@@ -21,6 +21,8 @@ from sqlalchemy import (
 )
 
 from kwhere.core.terms import Component
+from kwhere.database.access_tables import api_tokens
+from kwhere.database.inventory_tables import directory_people, inventory_nodes, inventory_racks, inventory_sources
 from kwhere.database.managed_tables import (
     managed_unit_columns,
     manager_nodes,
@@ -28,12 +30,27 @@ from kwhere.database.managed_tables import (
     memberships,
     waiting_units,
 )
+from kwhere.database.site_tables import audit, choices, leases
 from kwhere.database.tables import Key, metadata
 from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS
 
-__all__ = ["manager_nodes", "manager_states", "memberships", "metadata", "waiting_units"]
+__all__ = [
+    "api_tokens",
+    "audit",
+    "choices",
+    "directory_people",
+    "inventory_nodes",
+    "inventory_racks",
+    "inventory_sources",
+    "leases",
+    "manager_nodes",
+    "manager_states",
+    "memberships",
+    "metadata",
+    "waiting_units",
+]
 
 PEAK_COLUMNS: tuple[str, ...] = ("memory_peak_bytes", "gpu_memory_peak_bytes")
 """Figures that do not add up: of two, the larger."""
@@ -79,6 +96,7 @@ nodes = Table(
     Column("error_since_ns", BigInteger),
     Column("clock_offset_ns", BigInteger, comment="node's clock less ours"),
     Column("retired_ns", BigInteger),
+    Column("retired_by", String(64), comment="null: a person said so"),
     Column("cpus", Integer),
     Column("version", String(64)),
     Column("idle_policy", String(32)),
@@ -469,33 +487,3 @@ figure_corrections = Table(
     Column("basis", String(16), nullable=False, comment="computed from 5-minute `buckets` or from `hours`"),
     Column("recorded_ns", BigInteger, nullable=False),
 )
-
-choices = Table(
-    "choices",
-    metadata,
-    Column("key", String(64), primary_key=True),
-    Column("value", Text, nullable=False, comment="JSON"),
-    Column("changed_ns", BigInteger, nullable=False),
-    Column("changed_by", String(255), nullable=False),
-)
-"""What was chosen on the page, and the server's own marks."""
-
-audit = Table(
-    "audit",
-    metadata,
-    Column("id", Key, primary_key=True),
-    Column("at_ns", BigInteger, nullable=False, index=True),
-    Column("actor", String(255), nullable=False),
-    Column("action", String(64), nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("detail", Text, nullable=False, comment="JSON"),
-)
-
-leases = Table(
-    "leases",
-    metadata,
-    Column("name", String(64), primary_key=True),
-    Column("holder", String(64), nullable=False),
-    Column("until_ns", BigInteger, nullable=False),
-)
-"""Two servers on one database: who does the passes."""

@@ -1,11 +1,12 @@
 """The account as API and pages ask it: the read side of the database behind one protocol, so that tests bring fakes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kwhere.core.timespan import Span
 from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.place_records import (
     CapacityRow,
     ManagerNodePage,
@@ -134,6 +135,14 @@ class Account(Protocol):
 
     def node(self, node: str, cluster: str | None = None) -> NodeRecord:
         """Return a node. Raises NotFound, AmbiguousNode where several clusters have one of that name."""
+        ...
+
+    def racks(self, cluster: str | None = None) -> Sequence[RackRecord]:
+        """Return the racks that have nodes here, with their power now and their limits."""
+        ...
+
+    def people(self, user: str, cluster: str | None = None) -> Mapping[str, PersonRecord]:
+        """Return what the directory says of a user, by cluster; of others than oneself to who sees everything only."""
         ...
 
     def gpu_holds(self, cluster: str, node: str) -> Sequence[GpuHold]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import yaml
 
 from kwhere.core.errors import ConfigError
-from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
+from kwhere.resource_managers.kubernetes_access_settings import ClusterAccess
 from kwhere.transport.credentials import build_tls_context, check_base_url
 from kwhere.transport.http import HttpClient
 from kwhere.transport.settings import HttpClientSettings
@@ -44,9 +44,7 @@ class Access:
         return HttpClient(self.url, settings, token=token, tls=self.make_tls() if self.make_tls else None)
 
 
-def find_access(
-    settings: KubernetesSettings, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT
-) -> Access:
+def find_access(settings: ClusterAccess, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> Access:
     """Return how the cluster is reached. Raises ConfigError."""
     if settings.url is not None:
         if settings.kubeconfig is not None:
@@ -58,7 +56,7 @@ def find_access(
     return _in_cluster(settings, environ, account)
 
 
-def _in_cluster(settings: KubernetesSettings, environ: Mapping[str, str], account: Path) -> Access:
+def _in_cluster(settings: ClusterAccess, environ: Mapping[str, str], account: Path) -> Access:
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT") or "443"
     if not host:
         raise ConfigError("url: expected url or kubeconfig outside of a cluster (KUBERNETES_SERVICE_HOST is not set)")

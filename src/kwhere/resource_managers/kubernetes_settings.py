@@ -4,26 +4,16 @@ from pathlib import Path
 
 from pydantic import Field
 
+from kwhere.resource_managers.kubernetes_access_settings import ClusterAccess
 from kwhere.resource_managers.plugin import ManagerSettings
-from kwhere.transport.settings import HttpClientSettings
 
 
-class KubernetesSettings(ManagerSettings):
+class KubernetesSettings(ManagerSettings, ClusterAccess):
     """How a cluster's API is reached, and whose its namespaces are.
 
     Without `url` and `kubeconfig` the server takes the service account of the pod it runs in.
     """
 
-    url: str | None = Field(
-        default=None, description="Address of the API, https://…; none: the kubeconfig's, else the pod's own cluster."
-    )
-    http: HttpClientSettings = Field(
-        default=HttpClientSettings(),
-        description="Limits, authorities and credentials; `token_file` is read again when it changes.",
-    )
-    kubeconfig: Path | None = Field(default=None, description="File of addresses and credentials as kubectl reads it.")
-    context: str | None = Field(default=None, description="Context of the kubeconfig; none: its current one.")
-    page_size: int = Field(default=500, ge=1, le=10_000, description="Pods asked for at once.")
     watch_seconds: float = Field(
         default=1.0, ge=1, le=20, description="How long one look waits for changes of pods, in seconds."
     )
@@ -44,4 +34,8 @@ class KubernetesSettings(ManagerSettings):
     user_annotation: str = Field(
         default="",
         description="Annotation of pods that names their user; only one that users cannot write themselves.",
+    )
+    stamp_key_file: Path | None = Field(
+        default=None,
+        description="The `key_file` of the admission webhook: pods that it stamped are charged to who made them.",
     )

@@ -13,7 +13,9 @@ from kwhere.database.grid import DAY_NS, from_ns
 from kwhere.database.node_states import NodeTimes, state_of
 from kwhere.database.place_records import NodeSaid
 from kwhere.database.reading.completeness import Coverage, aligned, coverage
-from kwhere.database.reading.figures import methods, shares
+from kwhere.database.reading.figures import methods
+from kwhere.database.reading.inventory import facts_by_node
+from kwhere.database.reading.node_power import node_power_uw
 from kwhere.database.reading.paging import decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment
 from kwhere.database.records import NodePage, NodeRecord, NodeState
@@ -99,6 +101,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
     running = _counts(moment, schema.unit_runs, ids, schema.unit_runs.c.ended_ns.is_(None), kind="unit")
     lost, held = _counts(moment, schema.lost, ids), _counts(moment, schema.quarantine, ids)
     stopped, said = _stopped(moment, ids), _said(moment, ids)
+    facts = facts_by_node(moment.connection, [(row.cluster, row.name) for row in rows])
     return [
         replace(
             _record(moment, row, covered.get(row.id)),
@@ -107,6 +110,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
             lost_records=lost.get(row.id, 0),
             quarantined_slots=held.get(row.id, 0),
             said=tuple(said.get(row.id, ())),
+            facts=facts[row.cluster, row.name],
         )
         for row in rows
     ]
@@ -144,15 +148,12 @@ def _stopped(moment: Moment, ids: Sequence[int]) -> Mapping[int, str]:
 
 def _record(moment: Moment, row: Any, covered: Coverage | None) -> NodeRecord:
     state = state_of_row(row, moment.now_ns)
-    parts = shares(row._mapping)
-    energy_uj = sum(part.total_uj for part in parts.values())
-    has_power = state is NodeState.UP and bool(parts) and bool(row.newest_slot_ns)
     newest_ns, offset_ns = row.newest_end_ns, row.clock_offset_ns
     return NodeRecord(
         cluster=row.cluster,
         node=row.name,
         state=state,
-        power_uw=energy_uj * 1_000_000_000 // row.newest_slot_ns if has_power else None,
+        power_uw=node_power_uw(row, state),
         completeness_ratio=covered.completeness_ratio if covered else None,
         lag_seconds=None if newest_ns is None else (moment.now_ns - newest_ns) / 1e9,
         newest_slot_at=None if newest_ns is None else from_ns(newest_ns),
@@ -170,4 +171,5 @@ def _record(moment: Moment, row: Any, covered: Coverage | None) -> NodeRecord:
         measured_ratio=covered.measured_ratio if covered else None,
         lost_records=0,
         quarantined_slots=0,
+        retired_at=None if row.retired_ns is None else from_ns(row.retired_ns),
     )
