@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from kwhere.core.errors import SourceError, Unavailable
@@ -79,10 +78,11 @@ class PrometheusSeriesStore:
     # -- the two ways to ask
 
     def _raw(self, expression: str, span: Span) -> Iterator[tuple[Mapping[str, str], Samples]]:
-        # One millisecond more than the span: whether a range includes its start depends on the server's version.
-        reach_ms = math.ceil(span.seconds * 1000) + 1
         start, end = span.start.timestamp(), span.end.timestamp()
-        for labels, samples in self._ask("/api/v1/query", query=f"{expression}[{reach_ms}ms]", time=_number(span.end)):
+        # One millisecond more than the span: whether a range includes its start depends on the server's version.
+        reach_ms = math.ceil((math.ceil(end) - start) * 1000) + 1
+        query = f"{expression}[{reach_ms}ms]"
+        for labels, samples in self._ask("/api/v1/query", query=query, time=str(math.ceil(end))):
             yield labels, {time: value for time, value in samples.items() if start <= time < end}
 
     def _stepped(self, expression: str, span: Span, step_seconds: float) -> Iterator[tuple[Mapping[str, str], Samples]]:
@@ -93,9 +93,9 @@ class PrometheusSeriesStore:
             yield from self._ask(
                 "/api/v1/query_range",
                 query=expression,
-                start=repr(start * step_seconds),
-                end=repr(end * step_seconds),
-                step=repr(step_seconds),
+                start=_number(start * step_seconds),
+                end=_number(end * step_seconds),
+                step=_number(step_seconds),
                 # Both are ignored where they are not known. Without them a gap of less than 5 min is bridged.
                 lookback_delta=f"{max(1, round(step_seconds * 1000))}ms",
                 max_lookback=f"{max(1, round(step_seconds * 1000))}ms",
@@ -116,8 +116,9 @@ class PrometheusSeriesStore:
         self._client.close()
 
 
-def _number(time: datetime) -> str:
-    return repr(time.astimezone(UTC).timestamp())
+def _number(value: float) -> str:
+    """Return a number of seconds, a whole one without a point: not every server takes `60.0` for a time."""
+    return str(int(value)) if float(value).is_integer() else repr(value)
 
 
 def _document(place: str, answer: Answer) -> Mapping[str, Any]:

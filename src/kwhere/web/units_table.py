@@ -9,6 +9,7 @@ from markupsafe import Markup
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component, Flag, Part
 from kwhere.database.records import UnitRecord, UnitSort
+from kwhere.reports.figures import duration
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, length, no_data, percent
 
 TimeTag = Callable[[datetime | None], Markup]
@@ -115,6 +116,10 @@ QUALITY: dict[Flag, tuple[str, str]] = {
     Flag.UNVERIFIED: ("unverified", "its manager did not place it on this node at this time; charged to nobody"),
     Flag.LOST: ("lost", "slots of its node were lost before they were pulled; its totals are too low"),
     Flag.UNREPORTED: ("not reported", "only its manager told of it: no agent reported it, so its figures are missing"),
+    Flag.SLICES: (
+        "by slices",
+        "nobody tells how busy each instance of its divided GPU was: energy was shared by the slices of those in use",
+    ),
 }
 """What a person reads for a flag: a short mark, and what it means."""
 LOUD = frozenset({Flag.GAP, Flag.OVERCOMMITTED, Flag.UNVERIFIED, Flag.LOST, Flag.UNREPORTED})
@@ -203,7 +208,7 @@ def _plain_content(column: UnitColumn, record: UnitRecord, now: datetime, time_t
         case "ended":
             return time_tag(record.ended_at) if record.ended_at else no_data("still running")
         case "duration":
-            return length(((record.ended_at or now) - record.started_at) / timedelta(seconds=1))
+            return duration(((record.ended_at or now) - record.started_at) / timedelta(seconds=1))
         case "nodes":
             return nodes_text(record.nodes)
         case "quality":

@@ -1,6 +1,7 @@
 """How a Prometheus-compatible store is asked, and what is made of bad answers; a real one is in the contract suite."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -78,8 +79,22 @@ def test_a_short_span_is_read_raw(server: Answering, store: PrometheusSeriesStor
 
     ((path, form),) = server.asked
     assert path == "/prom/api/v1/query"
-    assert (form["query"], form["time"]) == ('m{a="1\\""}[60001ms]', "1060.0")
+    assert (form["query"], form["time"]) == ('m{a="1\\""}[60001ms]', "1060")
     assert (series.labels, series.times, series.values) == ({"a": "1"}, (1000, 1005.5), (1, 2))
+
+
+@pytest.mark.parametrize("length", [59.75, 90_000.25])
+def test_what_still_runs_is_asked_for_in_whole_seconds_case_users_55(
+    server: Answering, store: PrometheusSeriesStore, length: float
+) -> None:
+    server.matrix({"metric": {}, "values": [[1000.5, "1"], [1059.9, "2"]]})
+
+    (series,) = store.select(Selector("m", {}), span(1000.123, 1000.123 + length), 60.0)
+
+    times = [form[name] for _, form in server.asked for name in ("time", "start", "end", "step") if name in form]
+    assert times
+    assert all(re.fullmatch(r"\d+", word) for word in times)
+    assert 1059.9 not in series.times or length > 60
 
 
 def test_a_long_span_is_read_in_steps_and_split_at_the_servers_limit(

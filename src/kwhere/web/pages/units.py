@@ -1,7 +1,6 @@
 """Units: find one. Search, filters, sort and columns are all in the URL; pages follow a keyset."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 
@@ -11,22 +10,14 @@ from starlette.responses import Response
 from kwhere.database.records import UnitPage, UnitQuery, UnitSort
 from kwhere.reports.job_words import parse_states
 from kwhere.web.formatting import recent_time_tag
+from kwhere.web.listing import Listing
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import SpanChoice, choose_span
-from kwhere.web.units_table import COLUMNS, LOUD, UnitColumn, chosen_columns, quality_marks, show_columns
+from kwhere.web.units_table import COLUMNS, LOUD, chosen_columns, quality_marks, show_columns
 
 FILTERS = ("cluster", "manager", "user", "project", "state", "queue", "node", "q")
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "run", "systemd", "session", "process")
 DEFAULT_SORT = "-energy_joules"
-
-
-@dataclass(frozen=True, slots=True)
-class SortLink:
-    """What a column's head leads to, and how the list is sorted by it now."""
-
-    url: str
-    state: str
-    """ascending, descending or empty."""
 
 
 def units_page(pages: Pages, request: Request) -> Response:
@@ -37,6 +28,7 @@ def units_page(pages: Pages, request: Request) -> Response:
     choice = choose_span("/units", params, pages.now, pages.zone, default="30d") if has_span(params) else None
     query = unit_query(params, choice, pages.settings.units_per_page)
     page = pages.sources.account.units(query)
+    listing = listing_of(params)
     columns = chosen_columns(params.get("columns"))
     clusters = [record.cluster for record in pages.sources.account.clusters()]
     context = {
@@ -49,9 +41,9 @@ def units_page(pages: Pages, request: Request) -> Response:
         "loud": partial(quality_marks, only=LOUD),
         "all_columns": COLUMNS,
         "chosen": {column.key for column in columns},
-        "sorts": {column.key: sort_link(column, params, query) for column in columns if column.sort},
-        "next_url": link(params, after=page.next) if page.next else None,
-        "first_url": link(params, after=None) if query.after else None,
+        "sorts": {column.key: listing.head(column.sort) for column in columns if column.sort},
+        "next_url": listing.following(page.next),
+        "first_url": listing.first_url,
         "csv_url": csv_url(params, choice),
         "managers": manager_choices(params),
         "clusters": clusters,
@@ -91,19 +83,9 @@ def unit_query(params: Mapping[str, str], choice: SpanChoice | None, limit: int)
     )
 
 
-def link(params: Mapping[str, str], **changes: str | None) -> str:
-    """Return the list's address with some parameters changed; None takes one away."""
-    merged = {**params, **changes}
-    return "/units?" + urlencode({key: value for key, value in merged.items() if value})
-
-
-def sort_link(column: UnitColumn, params: Mapping[str, str], query: UnitQuery) -> SortLink:
-    """Return the head's link: largest first, then the other way round."""
-    assert column.sort is not None
-    is_current = query.sort is column.sort
-    text = str(column.sort) if is_current and query.descending else f"-{column.sort}"
-    state = ("descending" if query.descending else "ascending") if is_current else ""
-    return SortLink(link(params, sort=text, after=None), state)
+def listing_of(params: Mapping[str, str]) -> Listing:
+    """Return the list that the URL names."""
+    return Listing("/units", params, params.get("sort", DEFAULT_SORT))
 
 
 def csv_url(params: Mapping[str, str], choice: SpanChoice | None) -> str:
@@ -123,9 +105,10 @@ def span_chips(params: Mapping[str, str]) -> Sequence[tuple[str, str, bool]]:
     kept = {key: value for key, value in params.items() if key not in ("span", "from", "to", "after")}
     current = params.get("span") or ("custom" if has_span(params) else "")
     spans = (("", "all time"), ("1h", "1 h"), ("24h", "24 h"), ("7d", "7 d"), ("30d", "30 d"))
-    chips = [(text, link(kept, span=key or None), key == current) for key, text in spans]
+    listing = listing_of(kept)
+    chips = [(text, listing.url(span=key or None), key == current) for key, text in spans]
     if current == "custom":
-        chips.append((f"{params.get('from', '…')} – {params.get('to', 'now')}", link(params), True))
+        chips.append((f"{params.get('from', '…')} – {params.get('to', 'now')}", listing_of(params).url(), True))
     return chips
 
 
