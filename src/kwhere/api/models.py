@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from kwhere.api.gpu_models import UnitGpuView
-from kwhere.api.place_models import ManagerView, NodeSaidView
+from kwhere.api.inventory_models import PersonView
+from kwhere.api.place_models import ManagerView
 
 T = TypeVar("T")
 
@@ -290,6 +291,8 @@ class AccountView:
     description: str | None = None
     parent: str | None = None
     """Of projects, as their manager says."""
+    person: PersonView | None = None
+    """Of one user, not in lists: what the directory says, to themselves and to who sees everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,73 +363,6 @@ class ReconciliationView:
     residual: ResidualView | None
     meters: list[MeterView]
     series: SeriesView | None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node's account."""
-
-    cluster: str
-    node: str
-    state: str
-    power_watts: float | None
-    completeness: float | None
-    measured_share: float | None
-    lag_seconds: float | None
-    newest_slot_at: datetime | None
-    last_pull_at: datetime | None
-    last_error: str | None
-    stopped: str | None
-    clock_offset_seconds: float | None
-    cpus: int | None
-    version: str | None
-    idle_policy: str | None
-    parent: str | None
-    units_running: int
-    methods: list[MethodView]
-    lost_records: int
-    quarantined_slots: int
-    meters_agreement: AgreementView | None = None
-    """Of the last half hour, by the server's round; null where it has not looked yet."""
-    managers: list[NodeSaidView] = field(default_factory=list)
-    """What resource managers say of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComponentBalanceView:
-    """One component of a slot's balance, integer microjoules."""
-
-    node_microjoules: int
-    units_dynamic_microjoules: int
-    units_idle_microjoules: int
-    system_microjoules: int
-    unallocated_microjoules: int
-    residual_microjoules: int
-    span_nanoseconds: int
-    method: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class BalanceSlotView:
-    """A slot: node = units + system + unallocated + residual, and the residual is 0."""
-
-    start: datetime
-    end: datetime
-    node_microjoules: int
-    units_microjoules: int
-    system_microjoules: int
-    unallocated_microjoules: int
-    residual_microjoules: int
-    components: dict[str, ComponentBalanceView]
-    flags: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """The balance of one node, slot by slot, in time order."""
-
-    slots: list[BalanceSlotView]
 
 
 @dataclass(frozen=True, slots=True)

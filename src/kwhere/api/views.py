@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from kwhere.api.gpu_models import unit_gpu_view
+from kwhere.api.inventory_views import facts_view, person_view
 from kwhere.api.models import (
     AccountView,
     AgreementView,
     AllocationView,
-    Balance,
-    BalanceSlotView,
     ClusterView,
     Column,
-    ComponentBalanceView,
     CostView,
     CpuSeconds,
     EmbodiedView,
@@ -23,7 +21,6 @@ from kwhere.api.models import (
     ForecastView,
     MethodView,
     NodeRunView,
-    NodeView,
     PartJoules,
     SeriesView,
     SpanView,
@@ -32,11 +29,13 @@ from kwhere.api.models import (
     Usage,
     UsageRowView,
 )
+from kwhere.api.node_models import Balance, BalanceSlotView, ComponentBalanceView, NodeView
 from kwhere.api.place_views import said_view
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.account_records import AccountRecord, ClusterRecord
+from kwhere.database.inventory_records import PersonRecord
 from kwhere.database.records import (
     BalanceSlot,
     ComponentBalance,
@@ -249,8 +248,8 @@ def usage_row_view(row: UsageRow) -> UsageRowView:
     )
 
 
-def account_view(record: AccountRecord) -> AccountView:
-    """Return a user or project."""
+def account_view(record: AccountRecord, person: PersonRecord | None = None) -> AccountView:
+    """Return a user or project, a user with what the directory says of them."""
     return AccountView(
         cluster=record.cluster,
         name=record.name,
@@ -261,6 +260,7 @@ def account_view(record: AccountRecord) -> AccountView:
         last_seen_at=record.last_seen_at,
         description=record.description,
         parent=record.parent,
+        person=None if person is None else person_view(person),
     )
 
 
@@ -301,6 +301,8 @@ def node_view(record: NodeRecord, agreement: Agreement | None = None) -> NodeVie
         quarantined_slots=record.quarantined_slots,
         meters_agreement=None if agreement is None else agreement_view(agreement),
         managers=[said_view(said) for said in record.said],
+        inventory=facts_view(record.facts),
+        retired_at=record.retired_at,
     )
 
 

@@ -6,8 +6,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from kwhere.api.context import After, Cluster, From, Limit, SourcesOf, To, span_of
-from kwhere.api.models import Balance, ClusterView, NodeView, Page, ReconciliationView
+from kwhere.api.inventory_models import RackView
+from kwhere.api.inventory_views import rack_view
+from kwhere.api.models import ClusterView, Page, ReconciliationView
 from kwhere.api.node_meters import reconciliation_view
+from kwhere.api.node_models import Balance, NodeView
 from kwhere.api.views import balance_view, cluster_view, node_view
 from kwhere.core.errors import NotFound
 from kwhere.database.records import NodeState
@@ -35,6 +38,12 @@ def list_nodes(
     page = sources.account.nodes(cluster, state, after, limit)
     items = [node_view(record, sources.agreements.of(record.cluster, record.node)) for record in page.items]
     return Page(items=items, next=page.next)
+
+
+@router.get("/racks")
+def list_racks(sources: SourcesOf, cluster: Cluster = None) -> Page[RackView]:
+    """Return the racks of the inventory that have nodes here: their power now against what they may draw."""
+    return Page(items=[rack_view(record) for record in sources.account.racks(cluster)])
 
 
 @router.get("/nodes/{node}")

@@ -77,11 +77,12 @@ def list_users(
 
 @router.get("/users/{user:path}")
 def one_user(sources: SourcesOf, user: str, cluster: Cluster = None) -> Page[AccountView]:
-    """Return one user, an item per cluster."""
+    """Return one user, an item per cluster, with what the directory says of them to those permitted."""
     page = sources.account.users(AccountQuery(cluster=cluster, name=user))
     if not page.items:
         raise NotFound(f"user {user!r}: nothing is booked to that name")
-    return Page(items=[account_view(record) for record in page.items])
+    people = sources.account.people(user, cluster)
+    return Page(items=[account_view(record, people.get(record.cluster)) for record in page.items])
 
 
 @router.get("/projects", response_model=Page[AccountView])
