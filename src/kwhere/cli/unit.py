@@ -196,6 +196,7 @@ def _notes(item: Json) -> Iterator[str]:
         "idle_table": "the idle share rests on a table, not yet on learning",
         "unverified": "its manager did not confirm it on this node",
         "lost": "some of its slots were lost",
+        "slices": "GPU energy was shared by slices: nobody tells how busy each instance was",
     }
     for word in item.get("quality") or []:
         yield f"{'Note':>14}: {word}: {explained.get(word, 'see the methodology')}"

@@ -118,13 +118,14 @@ class _CollectorRun:
         self._lock = threading.Lock()
         self._collector: Collector | None = None
         self._unavailable: str | None = None
+        self._is_absent = False
         self._tried_ns = 0
         self._errors = 0
         self._failures = failures
         self._created_s = context.clock.utc_ns() / NANOSECONDS_PER_SECOND
 
     def collect(self) -> list[Sample]:
-        """Return what the collector says now, and how it went."""
+        """Return what the collector says now, and how it went; nothing at all where there is nothing to read here."""
         clock = self._context.clock
         started_ns = clock.monotonic_ns()
         samples: list[Sample] = []
@@ -137,6 +138,8 @@ class _CollectorRun:
             # stuck in the kernel on behalf of an earlier scrape: the others must not wait for it
             is_up = False
         name = (self.plugin.name,)
+        if self._is_absent:  # an alert on `kwhere_collector_up == 0` is of what fails, not of what a machine lacks
+            return []
         samples.append(Sample(UP, name, int(is_up)))
         samples.append(Sample(DURATION, name, seconds(clock.monotonic_ns() - started_ns)))
         samples.append(Sample(ERRORS, name, self._errors, self._created_s))
@@ -179,12 +182,13 @@ class _CollectorRun:
             self._collector = self.plugin.build(self._context, self._settings)
         except Unavailable as error:
             self._unavailable = f"{error.reason}: {error}"
-            if error.reason in _NOT_THERE:
+            self._is_absent = error.reason in _NOT_THERE
+            if self._is_absent:
                 self._failures.absent(self.plugin.name, self._unavailable)
             else:
                 self._failures.failed(self.plugin.name, self._unavailable)
             return None
-        self._unavailable = None
+        self._unavailable, self._is_absent = None, False
         return self._collector
 
 

@@ -60,6 +60,7 @@ class Flag(StrEnum):
     UNVERIFIED = "unverified"
     LOST = "lost"
     UNREPORTED = "unreported"
+    SLICES = "slices"
 
 
 class IdlePolicy(StrEnum):

@@ -13,6 +13,7 @@ _BITS: dict[Flag, int] = {
     Flag.UNVERIFIED: 32,
     Flag.LOST: 64,
     Flag.UNREPORTED: 128,
+    Flag.SLICES: 256,
 }
 """Stored: never give a bit another meaning."""
 

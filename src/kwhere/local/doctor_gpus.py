@@ -38,8 +38,11 @@ _WHY_ACTIVITY = (
 
 
 def check_gpus(place: Place) -> Sequence[Check]:
-    """Say how each vendor's GPUs stand; nothing where there is none."""
-    return [check for gpus in place.gpus() for check in _vendor(gpus)]
+    """Say how each vendor's GPUs stand, or that there is none."""
+    found = place.gpus()
+    if not found:
+        return [missing("gpus", "none here", "The collectors gpu, gpu_claims and unit_gpu have no series then.")]
+    return [check for gpus in found for check in _vendor(gpus)]
 
 
 def _vendor(gpus: SeenGpus) -> Iterator[Check]:

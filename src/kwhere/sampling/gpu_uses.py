@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kwhere.core.terms import Flag
 from kwhere.core.unit import UnitKey
 from kwhere.energy.apportion import apportion
 from kwhere.energy.split import DomainSplit
@@ -33,16 +34,24 @@ def place_weight(hold: UnitHold, lived_ns: int, before: PlaceWeight | None) -> P
 
 
 def book_places(
-    accounts: Accounts, keys: Sequence[UnitKey], places: Sequence[Sequence[PlaceWeight]], split: DomainSplit
+    accounts: Accounts,
+    keys: Sequence[UnitKey],
+    places: Sequence[Sequence[PlaceWeight]],
+    split: DomainSplit,
+    *,
+    by_slices: bool = False,
 ) -> None:
     """Say of each unit's share of a GPU's energy which place it was for, and what of it fell to idle holding.
 
-    Within a unit by GPU time held: a device has one meter, however it is divided.
+    Within a unit by GPU time held: a device has one meter, however it is divided. `by_slices`: dynamic energy went by
+    slices for want of activity; who got some is flagged so.
     """
     for key, held, dynamic_uj, idle_uj in zip(keys, places, split.dynamic, split.idle, strict=True):
         account = accounts.units.get(key)
         if account is not None and held:
             _book(account, held, dynamic_uj + idle_uj)
+            if by_slices and dynamic_uj:
+                account.flags.add(Flag.SLICES)
 
 
 def _book(account: Account, held: Sequence[PlaceWeight], energy_uj: int) -> None:

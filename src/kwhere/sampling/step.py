@@ -304,7 +304,8 @@ class Sampler:
             holders = [i for i, held in enumerate(booking.held) if held] if over else ()
             self.accounts.book(booking.component, booking.keys, booking.split, overcommitted=holders)
             if booking.gpu is not None:
-                book_places(self.accounts, booking.gpu.keys, booking.gpu.places, booking.split)
+                gpu = booking.gpu
+                book_places(self.accounts, gpu.keys, gpu.places, booking.split, by_slices=gpu.by_slices)
             if over:
                 self._slot.flags.add(Flag.OVERCOMMITTED)
             if booking.idle_origin is IdleOrigin.TABLE:

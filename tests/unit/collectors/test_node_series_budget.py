@@ -20,7 +20,6 @@ NODE_PLUGINS: tuple[AnyPlugin, ...] = (
     cpu.plugin, disk.plugin, frequency.plugin, load.plugin, memory.plugin, network.plugin,
     pressure.plugin, temperature.plugin,
 )  # fmt: skip
-GPU_COLLECTORS = {"gpu", "gpu_claims", "unit_gpu"}
 BUDGET = 150
 BUDGET_OF_A_UNIT = 40
 BUDGET_OF_READINGS = 65
@@ -67,9 +66,8 @@ def test_a_very_large_host_keeps_the_budget(tmp_path: Path) -> None:
 
 
 def is_of_gpus(sample: Sample) -> bool:
-    """Return whether a series is about GPUs, or about a collector of theirs: they come on top of the budget."""
-    of_collector = not GPU_COLLECTORS.isdisjoint(sample.labels)
-    return of_collector or "gpu" in sample.spec.labels or sample.spec.name.startswith("kwhere_unit_gpu_")
+    """Return whether a series is of one GPU: those come on top of the budget."""
+    return "gpu" in sample.spec.labels
 
 
 def whole_node(host: Path, state: Path) -> int:

@@ -132,15 +132,25 @@ def test_source_that_is_not_there_is_looked_for_again_after_a_minute() -> None:
 
     runner = runner_of(CollectorPlugin("late", "Late.", FakeSettings, (VALUE,), build), clock=clock)
 
-    assert value_of(runner.collect(), UP, "late") == 0
+    assert runner.collect() == []
     clock.now_ns += 59 * 10**9
-    assert value_of(runner.collect(), UP, "late") == 0
+    assert runner.collect() == []
     assert len(attempts) == 1
     clock.now_ns += 10**9
     samples = runner.collect()
     assert value_of(samples, UP, "late") == 1
     assert value_of(samples, ERRORS, "late") == 0
     assert GOOD in samples
+
+
+@pytest.mark.parametrize(("reason", "series"), [("absent", 0), ("unsupported", 0), ("permission", 3), ("driver", 3)])
+def test_what_a_machine_lacks_has_no_series_and_what_it_refuses_has(reason: str, series: int) -> None:
+    def build(context: object, settings: FakeSettings) -> FakeCollector:
+        raise Unavailable(reason, "expected a sensor")
+
+    runner = runner_of(CollectorPlugin("warm", "Warm.", FakeSettings, (VALUE,), build))
+
+    assert len(runner.collect()) == series
 
 
 def test_what_a_machine_lacks_is_told_once_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

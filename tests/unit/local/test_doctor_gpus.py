@@ -114,8 +114,11 @@ def test_events_that_are_not_told_are_read_from_the_log(gpus: HandGpus, tmp_path
     assert "kernel's log" in checks(tmp_path, found)["gpu_nvidia_events"].why
 
 
-def test_a_node_without_gpus_says_nothing_of_them(tmp_path: Path) -> None:
-    assert examine(CHECKS, place_of(made(tmp_path, {}))) == []
+def test_a_node_without_gpus_says_so_once_and_why_their_collectors_are_silent(tmp_path: Path) -> None:
+    (found,) = examine(CHECKS, place_of(made(tmp_path, {})))
+
+    assert (found.name, found.state) == ("gpus", CheckState.MISSING)
+    assert "unit_gpu" in found.why
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.hand_gpus import HandGpus
 from tests.sampling_world import GIB, SECOND, WATT, World, make_world, unit_key
 
-from kwhere.core.terms import Component, DomainKind, EntryKind, IdlePolicy, Method, Part
+from kwhere.core.terms import Component, DomainKind, EntryKind, Flag, IdlePolicy, Method, Part
 from kwhere.core.unit import UnitKey
-from kwhere.devices.gpu import GpuProcess
-from kwhere.devices.gpu_fields import GpuField
+from kwhere.devices.gpu import GpuProcess, Readings
+from kwhere.devices.gpu_fields import Absence, GpuField
 from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim
 from kwhere.ledger.closure import residuals
 from kwhere.ledger.gpu_uses import GpuUse
@@ -186,6 +186,40 @@ def test_an_instance_whose_activity_nobody_tells_counts_while_it_has_a_process()
     node.step(300)
 
     assert (node.energy(A)[0], node.energy(B)[0]) == (0, 200)
+
+
+def marked(node: GpuWorld) -> set[UnitKey | None]:
+    """Return who bears the mark in the ledger."""
+    node.world.sampler.finish()
+    return {entry.key for slot in node.world.sink.slots for entry in slot.entries if Flag.SLICES in entry.flags}
+
+
+def test_who_was_charged_by_slices_is_marked_so() -> None:
+    node = make(claim(A, instance="MIG-3"), slices=7, instances=[("MIG-3", 3), ("MIG-1", 1)])
+
+    node.step(300)
+
+    assert marked(node) == {A}
+
+
+def test_who_was_charged_by_activity_bears_no_mark() -> None:
+    node = make(claim(A, instance="MIG-3"), slices=7, instances=[("MIG-3", 3), ("MIG-1", 1)])
+    node.gpus.activity("GPU-0", "MIG-3", 0.5)
+
+    node.step(300)
+
+    assert marked(node) == set()
+
+
+def test_activity_that_comes_with_the_next_reading_marks_nobody() -> None:
+    node = make(claim(A, instance="MIG-3"), slices=7, instances=[("MIG-3", 3)])
+    state = node.gpus.states["GPU-0"]
+    soon = replace(state.instances[0], readings=Readings(1, {}, {GpuField.PROF_GRAPHICS_RATIO: Absence.NO_DATA}))
+    node.gpus.states["GPU-0"] = replace(state, instances=(soon,))
+
+    node.step(300)
+
+    assert marked(node) == set()
 
 
 def test_an_instance_that_two_share_is_shared_like_a_device() -> None:
