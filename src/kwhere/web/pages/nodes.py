@@ -18,6 +18,7 @@ from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of
 from kwhere.web.pages.node_gpus import NodeGpuPanel, named_gpus, node_gpu_panel
 from kwhere.web.pages.node_meters import node_meters
 from kwhere.web.pages.overview import first_slot, top_rows
+from kwhere.web.pages.racks import rack_table
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import chart_step, choose_span, is_chosen, span_with_data
 
@@ -59,6 +60,8 @@ def nodes_page(pages: Pages, request: Request) -> Response:
         "clusters": clusters,
         "cluster": params.get("cluster", ""),
         "power_column": column_of([node_watts(node) for node in page.items], "power"),
+        "racks": rack_table(pages.sources.account.racks(params.get("cluster"))),
+        "has_racks": any(node.facts.rack for node in page.items),
         "by_source": by_source,
         "agreements": {(n.cluster, n.node): pages.sources.agreements.of(n.cluster, n.node) for n in page.items},
         "bars": {(n.cluster, n.node): node_bar(n, page.items) for n in page.items},
