@@ -1,6 +1,7 @@
 """SLURM: jobs by `sacct` or slurmrestd, accounts by `sacctmgr`, nodes by `scontrol`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -9,12 +10,13 @@ from pydantic import Field
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError, Unavailable
-from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
+from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.plugin import ManagerPlugin, ManagerSettings
 from kwhere.resource_managers.resource_manager import ResourceManager
 from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
+from kwhere.resource_managers.slurm_queue import queue_format, read_queue
 from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings
 from kwhere.resource_managers.slurm_sacct import (
     Faults,
@@ -88,9 +90,26 @@ class Slurm:
             unit = self._reader.unit_of(job)
             if unit is not None and unit.started_at < span.end:
                 yield unit
+        self._tell(faults)
+
+    def _tell(self, faults: Faults) -> None:
         if faults.count and faults.first != self._told_faults:
             self._told_faults = faults.first
             log.warning("records cannot be read", cluster=self.cluster, records=faults.count, first=faults.first)
+
+    def fetch_queue(self) -> Queue:
+        """Return what slurmctld has waiting, and what it has begun."""
+        delimiter, ending = draw_delimiter(), draw_delimiter()
+        text = self._run(
+            *("squeue", "--all", "--noheader", "--states=all"),
+            *self._of_cluster(),
+            f"--Format={queue_format(delimiter, ending)}",
+        )
+        faults = Faults()
+        queue = read_queue(text, delimiter, ending, self.cluster, self._settings.account_suffixes, faults)
+        self._tell(faults)
+        # A job whose record cannot be read may be among those that live.
+        return replace(queue, living=None) if faults.count else queue
 
     def fetch_accounts(self) -> Accounts:
         """Return the accounts and who may charge them."""
@@ -141,8 +160,8 @@ class Slurm:
         """Return what a command wrote. Raises Unavailable, which says why, and _AnswerTooLongError."""
         settings = self._settings
         path = str(settings.programs_dir / program) if settings.programs_dir else program
-        # In UTC no hour comes twice; seconds since 1970 need no time zone at all.
-        environment = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+        # In UTC no hour comes twice; seconds since 1970 need no time zone at all. Lists of array tasks come whole.
+        environment = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
         if settings.conf_file is not None:
             environment["SLURM_CONF"] = str(settings.conf_file)
         try:

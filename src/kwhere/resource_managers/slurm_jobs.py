@@ -38,6 +38,8 @@ class SlurmJob:
     nodes: str = ""
     """As an expression."""
     allocated: Tres = field(default_factory=Tres)
+    elapsed_seconds: float | None = None
+    """Without times of suspension."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Words to show as they are: qos, comment, exit code, …"""
 
@@ -81,6 +83,7 @@ class JobReader:
             ),
             queue=job.partition or None,
             tags=_tags(job, state.by),
+            elapsed_seconds=job.elapsed_seconds,
         )
 
     def _nodes(self, job: SlurmJob) -> tuple[str, ...] | None:

@@ -73,6 +73,7 @@ def _job(item: Mapping[str, Any]) -> SlurmJob:
         partition=_word(item.get("partition")),
         nodes=item["nodes"] if isinstance(item.get("nodes"), str) else "",
         allocated=_allocated(_object(item.get("tres")).get("allocated")),
+        elapsed_seconds=_seconds(times.get("elapsed")),
         facts={key: word for key, word in facts.items() if word},
     )
 
@@ -120,6 +121,11 @@ def number(value: object) -> int | None:
 def _moment(value: object) -> datetime | None:
     seconds = number(value)
     return None if seconds is None else time_of(seconds)
+
+
+def _seconds(value: object) -> float | None:
+    found = number(value)
+    return None if found is None or not 0 <= found < 2**40 else float(found)
 
 
 def _object(value: object) -> Mapping[str, Any]:

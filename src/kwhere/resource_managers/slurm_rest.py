@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,11 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
-from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
+from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_json import read_accounts, read_jobs, read_nodes, words_of
+from kwhere.resource_managers.slurm_queue import read_queue_json
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.transport.http import HttpClient
 from kwhere.transport.settings import HttpClientSettings
@@ -146,9 +148,21 @@ class SlurmRest:
             unit = self._reader.unit_of(job)
             if unit is not None and unit.started_at < span.end:
                 yield unit
+        self._tell(faults)
+
+    def _tell(self, faults: Faults) -> None:
         if faults.count and faults.first != self._told_faults:
             self._told_faults = faults.first
             log.warning("records cannot be read", cluster=self.cluster, records=faults.count, first=faults.first)
+
+    def fetch_queue(self) -> Queue:
+        """Return what slurmctld has waiting, and what it has begun."""
+        faults = Faults()
+        document = self._ask(f"/slurm/{self._settings.version}/jobs")
+        queue = read_queue_json(document, self.cluster, self._suffixes, faults)
+        self._tell(faults)
+        # A job whose record cannot be read may be among those that live.
+        return replace(queue, living=None) if faults.count else queue
 
     def fetch_accounts(self) -> Accounts:
         """Return the accounts and who may charge them."""

@@ -19,7 +19,18 @@ _MARK = "JobIDRaw"
 NEEDED: tuple[str, ...] = (_MARK, "JobID", "Start", "End", "State")
 WANTED: tuple[str, ...] = (
     *("SLUID", "Submit", "User", "UID", "Group", "Account", "Partition", "NodeList", "AllocTRES", "AllocCPUS"),
-    *("AllocNodes", "ReqMem", "QOS", "ExitCode", "Reservation", "WCKey", "Restarts", "JobName", "Comment"),
+    *(
+        "AllocNodes",
+        "ElapsedRaw",
+        "ReqMem",
+        "QOS",
+        "ExitCode",
+        "Reservation",
+        "WCKey",
+        "Restarts",
+        "JobName",
+        "Comment",
+    ),
 )
 _FACTS = {"QOS": "qos", "ExitCode": "exit_code", "Reservation": "reservation", "WCKey": "wckey", "Restarts": "restarts",
           "Comment": "comment"}  # fmt: skip
@@ -113,7 +124,7 @@ def _job(values: dict[str, str]) -> SlurmJob | None:
     if shown.step is not None or raw.step is not None or raw.job is None:
         return None
     allocated = _allocated(values)
-    uid = values.get("UID", "")
+    uid, elapsed = values.get("UID", ""), values.get("ElapsedRaw", "").strip()
     return SlurmJob(
         raw_id=raw.job,
         shown_id=values["JobID"].strip(),
@@ -130,6 +141,7 @@ def _job(values: dict[str, str]) -> SlurmJob | None:
         partition=_word(values, "Partition"),
         nodes=values.get("NodeList", ""),
         allocated=allocated,
+        elapsed_seconds=float(elapsed) if elapsed.isdecimal() and len(elapsed) <= 12 else None,
         facts={ours: _word(values, theirs) or "" for theirs, ours in _FACTS.items()},
     )
 

@@ -12,7 +12,7 @@ from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_sacct import Faults, Table, choose_fields, draw_delimiter, offered_fields, read_jobs
 
 OFFERED = """
-Account AllocCPUS AllocNodes AllocTRES Comment End ExitCode Group JobID JobIDRaw JobName
+Account AllocCPUS AllocNodes AllocTRES Comment ElapsedRaw End ExitCode Group JobID JobIDRaw JobName
 NodeList Partition QOS ReqMem SLUID Start State Submit UID User
 """
 FIELDS = choose_fields(offered_fields(OFFERED))
@@ -213,3 +213,11 @@ def test_whatever_names_there_are_each_job_is_read(names: list[str]) -> None:
 
     assert [(unit.unit, unit.name or "") for unit in found] == [(str(n), name) for n, name in enumerate(names, 1)]
     assert faults.count == 0
+
+
+def test_case_users_35_suspended_times_are_no_time_that_was_held() -> None:
+    unit = one(Start="1700000000", End="1700003600", ElapsedRaw="600", State="COMPLETED")
+
+    assert (unit.ended_at, unit.elapsed_seconds) == (datetime.fromtimestamp(1_700_003_600, UTC), 600.0)
+    assert one(ElapsedRaw="").elapsed_seconds is None
+    assert one(ElapsedRaw="Unknown").elapsed_seconds is None
