@@ -9,12 +9,13 @@ import structlog
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import Unavailable
-from kwhere.core.managed import NO_ALLOCATION, Accounts, ManagerAllocation, ManagerNode, ManagerUnit, run_name
+from kwhere.core.managed import NO_ALLOCATION, Accounts, ManagerAllocation, ManagerNode, ManagerUnit, Queue, run_name
 from kwhere.core.timespan import Span
 from kwhere.discovery.oar import MANAGER
 from kwhere.resource_managers.oar_commands import CommandSource
 from kwhere.resource_managers.oar_fields import Faults
 from kwhere.resource_managers.oar_jobs import LIVING, OVER, OarJob, read_jobs
+from kwhere.resource_managers.oar_queue import InHand, read_in_hand
 from kwhere.resource_managers.oar_resources import Resource, allocation_of, nodes_of, read_resources
 from kwhere.resource_managers.oar_rest import RestSource
 from kwhere.resource_managers.oar_settings import OarSettings
@@ -33,6 +34,13 @@ class OarSource(Protocol):
 
     def jobs(self, span: Span) -> Iterator[tuple[object, str]]:
         """Yield documents with the jobs that lived within `span`."""
+        ...
+
+    tells_all_in_hand: bool
+    """Whether a job that `in_hand` leaves out is over."""
+
+    def in_hand(self) -> Iterator[tuple[object, str]]:
+        """Yield documents with the jobs that wait or live now."""
         ...
 
     def resources(self) -> Iterator[tuple[object, str]]:
@@ -72,6 +80,15 @@ class OarManager:
                     self._tell_strange(job)
                     yield unit_of(self.cluster, job, resources)
         self._tell(faults, "jobs left out")
+
+    def fetch_queue(self) -> Queue:
+        """Return what waits and, where the dialect tells, what lives."""
+        faults, found = Faults(), InHand()
+        for document, place in self._source.in_hand():
+            read_in_hand(document, place, self.cluster, self._zone, faults, found)
+        self._tell(faults, "jobs left out of the queue")
+        tells_all = self._source.tells_all_in_hand and not faults.count
+        return Queue(tuple(found.waiting.values()), frozenset(found.living) if tells_all else None)
 
     def fetch_accounts(self) -> Accounts:
         """Return none: OAR's projects are words that come with a job."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.oar_fields import decode
+from kwhere.resource_managers.oar_queue import LIVE_STATES
 from kwhere.resource_managers.oar_settings import OarSettings
 from kwhere.transport.commands import run_command
 
@@ -13,6 +14,8 @@ _MOST_BYTES = 512 * 1024 * 1024
 
 class CommandSource:
     """Asks the commands; times go in and out in epoch seconds, so no zone matters."""
+
+    tells_all_in_hand = True
 
     def __init__(self, settings: OarSettings) -> None:
         self._prefix = tuple(settings.command_prefix)
@@ -24,6 +27,11 @@ class CommandSource:
         # `--gantt` reads its dates in the frontend's own zone and makes up the end of jobs that run.
         clause = f"start_time > 0 AND start_time < {end} AND (stop_time = 0 OR stop_time >= {start})"
         yield self._ask(("oarstat", "-J", "-f", "--sql", clause))
+
+    def in_hand(self) -> Iterator[tuple[object, str]]:
+        """Yield the jobs that wait or live now, and where they come from."""
+        states = ", ".join(f"'{state}'" for state in LIVE_STATES)
+        yield self._ask(("oarstat", "-J", "-f", "--sql", f"state IN ({states})"))
 
     def resources(self) -> Iterator[tuple[object, str]]:
         """Yield all resources, and where they come from."""

@@ -26,7 +26,7 @@ from kwhere.resource_managers.oar_fields import (
 WAITING = frozenset({"waiting", "hold", "tolaunch", "toackreservation"})
 LIVING = frozenset({"launching", "running", "suspended", "resuming", "finishing", "toerror"})
 OVER = frozenset({"terminated", "error"})
-_ID = ("Job_Id", "job_id", "id")
+ID_NAMES = ("Job_Id", "job_id", "id")
 _START = ("startTime", "start_time")
 _STOP = ("stopTime", "stop_time")
 
@@ -88,7 +88,7 @@ def records(document: object, place: str) -> Iterator[tuple[str, object]]:
 
 
 def _job(key: str, record: Mapping[str, object], zone: ZoneInfo | None) -> OarJob | None:
-    job_id = parse_id(first_of(record, _ID)) or parse_id(key)
+    job_id = parse_id(first_of(record, ID_NAMES)) or parse_id(key)
     if job_id is None:
         raise SourceError(f"job {key[:40]!r}: expected an id")
     state = (parse_text(record.get("state")) or "").lower()

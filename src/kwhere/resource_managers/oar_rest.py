@@ -23,6 +23,8 @@ class RestSource:
         self._client = HttpClient(url, settings.http.model_copy(update={"token_file": None}))
         self._url = url.split("?", 1)[0].rstrip("/")
         self._settings = settings
+        # Which jobs OAR 3 lists where none are named, its documentation leaves open.
+        self.tells_all_in_hand = settings.version is not OarVersion.OAR3
 
     def jobs(self, span: Span) -> Iterator[tuple[object, str]]:
         """Yield pages of jobs that lived within `span`, and where they come from."""
@@ -30,6 +32,12 @@ class RestSource:
         if self._settings.version is OarVersion.OAR3:
             return self._pages("/jobs", {"start_time": start, "stop_time": end, "details": "true"})
         return self._pages("/jobs/details.json", {"from": start, "to": end})
+
+    def in_hand(self) -> Iterator[tuple[object, str]]:
+        """Yield pages of jobs that wait or live now, and where they come from."""
+        if self._settings.version is OarVersion.OAR3:
+            return self._pages("/jobs", {"details": "true"})
+        return self._pages("/jobs/details.json", {})
 
     def resources(self) -> Iterator[tuple[object, str]]:
         """Yield pages of resources, and where they come from."""

@@ -7,14 +7,16 @@ import structlog
 
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError, Unavailable
-from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit
+from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.timespan import Span
 from kwhere.discovery.libvirt import MANAGER as UNITS
+from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import Nova
 from kwhere.resource_managers.openstack_lists import compute_rows, identity_rows
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
-from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, node_of, unit_of
+from kwhere.resource_managers.openstack_rows import text
+from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, node_of, unit_of, waiting_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
 from kwhere.resource_managers.plugin import ManagerPlugin
 
@@ -24,6 +26,7 @@ NAME = "openstack"
 _ALL = {"all_tenants": "1"}
 _LIVE_KEPT_NS = 30_000_000_000
 """A first look asks for many spans at once: what exists now is not listed again for each."""
+_MAY_COME_BACK = "SOFT_DELETED"
 _EMBEDDED_FLAVORS = 47
 """From microversion 2.47 on a server carries its flavour."""
 
@@ -64,6 +67,20 @@ class OpenStackManager:
         if faults:
             log.warning("servers left out", manager=NAME, cluster=self.cluster, count=len(faults), first=faults[:5])
 
+    def fetch_queue(self) -> Queue:
+        """Return the servers that are being built, and which there are: one that Nova purged is told by its absence."""
+        reading = self._reading()
+        servers = self._live_servers()
+        waiting = (waiting_of(record, reading) for record in servers)
+        asleep = self._rows("/servers/detail", "servers", {**_ALL, "deleted": "true", "status": _MAY_COME_BACK})
+        # A server that is deleted softly is in no plain list.
+        kept = [record for record in asleep if text(record.get("status")) == _MAY_COME_BACK]
+        ids = (text(record.get("id")) for record in (*servers, *kept))
+        return Queue(
+            tuple(unit for unit in waiting if unit is not None),
+            frozenset(unit_id(uuid.lower()) for uuid in ids if uuid is not None),
+        )
+
     def fetch_accounts(self) -> Accounts:
         """Return all projects and the users with a role in them, groups resolved."""
         names = self._fresh_names()
@@ -86,10 +103,13 @@ class OpenStackManager:
         """Yield those deleted since the span's start, then those that are: one deleted in between is in the first."""
         since = span.start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         yield from self._rows("/servers/detail", "servers", {**_ALL, "deleted": "true", "changes-since": since})
+        yield from self._live_servers()
+
+    def _live_servers(self) -> Sequence[Mapping[str, object]]:
         now_ns = self._clock.monotonic_ns()
         if self._live is None or now_ns - self._listed_ns > _LIVE_KEPT_NS:
             self._live, self._listed_ns = tuple(self._rows("/servers/detail", "servers", _ALL)), now_ns
-        yield from self._live
+        return self._live
 
     def _rows(self, path: str, key: str, params: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
         return compute_rows(self._nova, path, key, params, self._settings.page_size)

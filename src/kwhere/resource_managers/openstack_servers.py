@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kwhere.core.errors import SourceError
-from kwhere.core.managed import ManagerAllocation, ManagerNode, ManagerUnit
+from kwhere.core.managed import ManagerAllocation, ManagerNode, ManagerUnit, WaitingUnit
 from kwhere.discovery.libvirt import MANAGER
 from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.openstack_names import Names
@@ -19,6 +19,7 @@ _NOTHING_HELD = ManagerAllocation(cpus=0.0, memory_bytes=0, nodes=0)
 _HOLDS_NOTHING = frozenset({"shelved_offloaded"})
 """Placement keeps a stopped server's CPUs for it; only an offloaded one gave them back."""
 _OVER = "deleted"
+_BUILDS = "build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,27 @@ def unit_of(record: Mapping[str, object], reading: Reading) -> ManagerUnit | Non
         nodes=None,
         allocation=_allocation(state, record, reading),
         queue=text(record.get("OS-EXT-AZ:availability_zone")),
+        tags=_tags(record, reading),
+    )
+
+
+def waiting_of(record: Mapping[str, object], reading: Reading) -> WaitingUnit | None:
+    """Return a server that is being built for the first time; None for any other."""
+    uuid, state = text(record.get("id")), (text(record.get("status")) or "").lower()
+    if uuid is None or state != _BUILDS or record.get("OS-SRV-USG:launched_at") is not None:
+        return None
+    return WaitingUnit(
+        cluster=reading.cluster,
+        manager=MANAGER,
+        unit=unit_id(uuid.lower()),
+        state=state,
+        name=text(record.get("name")),
+        user=reading.names.user(text(record.get("user_id"))),
+        project=reading.names.project(text(record.get("tenant_id"))),
+        queue=text(record.get("OS-EXT-AZ:availability_zone")),
+        reason=text(record.get("OS-EXT-STS:task_state")),
+        submitted_at=instant(record.get("created")),
+        asked=_allocation(state, record, reading),
         tags=_tags(record, reading),
     )
 

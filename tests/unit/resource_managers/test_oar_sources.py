@@ -1,6 +1,7 @@
 """How OAR is asked: by its commands, and by REST page by page."""
 
 import base64
+import contextlib
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 from tests.emission_services import Asked, HandClock, Said, said, serving
@@ -16,7 +19,10 @@ from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.managed import Accounts
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.oar import OarManager, build
+from kwhere.resource_managers.oar_fields import Faults
+from kwhere.resource_managers.oar_queue import InHand, asked_for, read_in_hand
 from kwhere.resource_managers.oar_settings import OarSettings
+from kwhere.resource_managers.resource_manager import QueueingManager
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "oar"
 START = datetime.fromtimestamp(1_796_000_000, UTC)
@@ -276,3 +282,80 @@ def test_a_secret_is_not_sent_in_the_clear(tmp_path: Path) -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         OarSettings.model_validate({"manager": "oar", "cluster": "c1", **wrong})
+
+
+WAITS = {
+    "42": {
+        "Job_Id": 42, "state": "Waiting", "owner": "alice", "project": "cfd", "queue": "default", "name": "a|b",
+        "submissionTime": 1796003004, "startTime": 0, "scheduledStart": 1796009999, "types": ["besteffort"],
+        "message": "R=8,W=0:5:0,J=B (Karma=0.000,quota_ok)", "array_id": 41,
+        "wanted_resources": "-l \"{type = 'default'}/host=2/core=4,walltime=0:5:0\" ",
+    },
+    "43": {"Job_Id": 43, "state": "Running", "owner": "bob", "startTime": 1796003004},
+    "44": {"Job_Id": 44, "state": "Terminated", "owner": "bob", "startTime": 1796003004, "stopTime": 1796003005},
+    "45": {"Job_Id": 45, "state": "Hold", "owner": "bob"},
+}  # fmt: skip
+
+
+def test_what_waits_and_what_lives(fake: Fake, tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text(json.dumps(WAITS))
+    manager = fake(f'echo "$@" >> {tmp_path}/asked\ncat {tmp_path}/jobs')
+
+    queue = manager.fetch_queue()
+
+    job, held = queue.waiting
+    assert isinstance(manager, QueueingManager)
+    assert (job.unit, job.state, job.user, job.project, job.queue, job.name) == (
+        *("42", "waiting", "alice", "cfd", "default"),
+        "a|b",
+    )
+    assert (job.asked.cpus, job.asked.nodes, job.reason) == (8.0, 2, WAITS["42"]["message"])
+    assert job.expected_start_at == datetime.fromtimestamp(1_796_009_999, UTC)
+    assert (job.tags["array_id"], job.tags["types"]) == ("41", "besteffort")
+    assert (held.unit, held.state) == ("45", "hold")
+    assert queue.living == frozenset({"43"})
+    assert "state IN ('Waiting', 'Hold'" in (tmp_path / "asked").read_text()
+
+
+def test_a_job_that_cannot_be_read_leaves_open_what_lives(fake: Fake) -> None:
+    manager = fake("""echo '{"1": {"state": "Running"}, "2": 7}'""")
+
+    assert manager.fetch_queue().living is None
+
+
+@pytest.mark.parametrize(("version", "tells"), [("2", True), ("3", False)])
+def test_the_queue_by_rest(version: str, tells: bool) -> None:
+    clock = HandClock()
+    with serving(lambda _: said({"items": list(WAITS.values())}), clock) as service:
+        manager = rest(f"{service.url}/oarapi", clock, version, page_size=100)
+        queue = manager.fetch_queue()
+        manager.close()
+
+    assert [unit.unit for unit in queue.waiting] == ["42", "45"]
+    assert queue.living == (frozenset({"43"}) if tells else None)
+
+
+@pytest.mark.parametrize(
+    ("words", "cpus", "nodes"),
+    [
+        ("-l \"{type = 'default'}/host=2/core=4,walltime=0:5:0\" ", 8.0, 2),
+        ("-l \"{type = 'default'}/core=3,walltime=0:5:0\"", 3.0, None),
+        ("-l \"{a = 'x+/core=9'}/network_address=2,walltime=1:0:0\"", None, 2),
+        ('-l "/core=1,walltime=1:0:0" -l "/core=8,walltime=0:5:0"', None, None),
+        ('-l "/core=1+/host=2,walltime=1:0:0"', None, None),
+        ("", None, None),
+    ],
+)
+def test_what_a_job_asks_for(words: str, cpus: float | None, nodes: int | None) -> None:
+    asked = asked_for(words)
+
+    assert (asked.cpus, asked.nodes) == (cpus, nodes)
+
+
+WORDS = st.text(max_size=9)
+
+
+@given(st.recursive(st.none() | st.integers() | WORDS, lambda inner: st.dictionaries(WORDS, inner)))
+def test_any_document_is_a_queue_or_an_error(document: object) -> None:
+    with contextlib.suppress(SourceError):
+        read_in_hand(document, "oarstat", "c1", None, Faults(), InHand())

@@ -23,6 +23,7 @@ from kwhere.resource_managers.openstack_names import Names, accounts_of, names_b
 from kwhere.resource_managers.openstack_rows import decode, instant
 from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, gpus_of, node_of, unit_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
+from kwhere.resource_managers.resource_manager import QueueingManager
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SPAN = Span(NOON, NOON + timedelta(hours=6))
@@ -124,6 +125,22 @@ def test_what_exists_is_not_listed_again_for_each_span_of_a_first_look(cloud: Cl
 
     listed = [query for path, query, _ in cloud.asked if path.endswith("servers/detail") and "deleted" not in query]
     assert len(listed) == 2
+
+
+def test_what_is_built_waits_and_what_nova_has_lives(cloud: Cloud, manager: OpenStackManager) -> None:
+    building = {"status": "BUILD", "OS-SRV-USG:launched_at": None, "OS-EXT-STS:task_state": "spawning"}
+    cloud.servers = [server(1), server(2, **building), server(3, status="ERROR")]
+    cloud.deleted = [ended(4, "2026-01-01T13:00:00"), server(5, status="SOFT_DELETED")]
+
+    queue = manager.fetch_queue()
+
+    (waits,) = queue.waiting
+    assert isinstance(manager, QueueingManager)
+    assert (waits.manager, waits.unit, waits.state, waits.reason) == ("libvirt", UUID.format(2), "build", "spawning")
+    runs = units_of(manager)["vm1"]
+    assert (waits.user, waits.project, waits.asked) == (runs.user, runs.project, runs.allocation)
+    # One that is deleted softly may come back.
+    assert queue.living == frozenset(UUID.format(number) for number in (1, 2, 3, 5))
 
 
 def test_a_token_that_ended_is_renewed_once(cloud: Cloud, manager: OpenStackManager) -> None:

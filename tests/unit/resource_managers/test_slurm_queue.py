@@ -90,7 +90,7 @@ def test_what_has_begun_lives_and_what_has_just_ended_is_known_still() -> None:
 
     queue, faults = read(text)
 
-    assert queue.living == {str(100 + at) for at in range(len(states))}
+    assert queue.living == frozenset(str(100 + at) for at in range(len(states)))
     assert [(unit.unit, unit.state) for unit in queue.waiting] == [("7", "requeue_hold")]
     assert faults.count == 0
 
@@ -130,7 +130,8 @@ def test_slurmrestd_says_the_same() -> None:
     jobs = [
         {
             "job_id": 42, "job_state": "PENDING", "state_reason": "Resources", "start_time": 0,
-            "submit_time": 1796012914, "priority": 4294901758, "user_name": "alice", "user_id": 1000, "group_name": "phys", "account": "cfd",
+            "submit_time": 1796012914, "priority": 4294901758, "user_name": "alice", "user_id": 1000,
+            "group_name": "phys", "account": "cfd",
             "partition": "main", "qos": "normal", "tres_req_str": JOB["tres-alloc"], "comment": "", "name": "solve",
             "node_count": {"set": True, "infinite": False, "number": 2}, "array_job_id": {"set": True, "number": 0},
         },
