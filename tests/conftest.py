@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from tests.directory_server import is_installed as directory_is_installed
 from tests.oar_server import is_installed as oar_is_installed
 from tests.slurm_cluster import is_installed as slurm_is_installed
 
@@ -27,6 +28,7 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "ipmi": lambda: all(shutil.which(name, path=_ADMIN_PATH) for name in ("ipmi_sim", "ipmitool", "ipmi-dcmi")),
     "slurm": slurm_is_installed,
     "oar": oar_is_installed,
+    "slapd": directory_is_installed,
     "cc": lambda: shutil.which("cc") is not None and os.path.exists("/usr/include/linux/ipmi.h"),
 }
 PREFIX = "needs the service "

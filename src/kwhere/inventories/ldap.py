@@ -68,16 +68,22 @@ class LdapSource:
                 for entry in self._client.search(both, [settings.user_attribute])
                 for login in entry.get(settings.user_attribute.lower(), ())
             }
-        return Inventory(people=people_of(entries, settings, silent))
+        people, wrong = people_of(entries, settings, silent)
+        if wrong:
+            log.warning("values of the directory left out", source=settings.name or settings.source, count=wrong)
+        return Inventory(people=people)
 
     def close(self) -> None:
         """Nothing is held between two looks."""
 
 
-def people_of(entries: Sequence[Entry], settings: LdapSettings, silent: set[str] | None) -> tuple[Person, ...]:
-    """Return a person for each login, the first entry's; `silent`: who opted out, None where nobody was asked.
+def people_of(
+    entries: Sequence[Entry], settings: LdapSettings, silent: set[str] | None
+) -> tuple[tuple[Person, ...], int]:
+    """Return a person for each login, the first entry's, and how many values were left out.
 
-    Values that are no address or no language are left out: a directory is nobody's to mend here.
+    `silent`: who opted out; None where nobody was asked. What is no address or no language is left out: a directory
+    is nobody's to mend here.
     """
     found: dict[str, Person] = {}
     wrong = 0
@@ -90,9 +96,7 @@ def people_of(entries: Sequence[Entry], settings: LdapSettings, silent: set[str]
             if login is not None:
                 opted_out = None if silent is None else login in silent
                 found.setdefault(login, Person(login, settings.cluster, full_name, mail, language, opted_out))
-    if wrong:
-        log.warning("values of the directory left out", source=settings.name or settings.source, count=wrong)
-    return tuple(found.values())
+    return tuple(found.values()), wrong
 
 
 def _full_name(attribute: str, value: str) -> str | None:

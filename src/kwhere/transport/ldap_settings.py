@@ -23,7 +23,7 @@ class LdapClientSettings(BaseModel):
         default=None, description="Name the server's certificate must carry; none: the host of its address."
     )
     connect_timeout_seconds: float = Field(default=5.0, gt=0, description="Longest wait for a connection, in seconds.")
-    answer_timeout_seconds: float = Field(default=30.0, gt=0, description="Longest wait for an answer, in seconds.")
+    answer_timeout_seconds: int = Field(default=30, ge=1, description="Longest wait for an answer, in seconds.")
     page_size: int = Field(default=500, ge=1, le=10_000, description="Entries asked for at once.")
 
     @property
