@@ -6,6 +6,17 @@ from typing import Any
 import anyio
 import httpx
 
+from kwhere.access.principal import PRINCIPAL_KEY, Principal, anyone
+
+
+def let_in(app: Any, principal: Principal | None = None) -> Any:
+    """Return an application that is asked by `principal`, as if the door had found them."""
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, PRINCIPAL_KEY: principal or anyone()}, receive, send)
+
+    return asked
+
 
 class AsgiClient:
     """A synchronous client; cookies are kept between requests, redirects are not followed."""

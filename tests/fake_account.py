@@ -20,6 +20,7 @@ from kwhere.database.account_records import (
 )
 from kwhere.database.gpu_records import GpuHold
 from kwhere.database.inventory_records import PersonRecord, RackRecord
+from kwhere.database.periods import PERIODS
 from kwhere.database.reader import AmbiguousNode, BadCursor
 from kwhere.database.records import (
     BalanceSlot,
@@ -43,6 +44,8 @@ from kwhere.database.records import (
     UsageReport,
     UsageRow,
 )
+from kwhere.database.visibility import Visibility
+from kwhere.database.witness import Witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,9 @@ class FakeAccount(FakePlaces):
 
     def people(self, user: str, cluster: str | None = None) -> dict[str, PersonRecord]:
         return {person.cluster: person for person in self.known_people if person.user == user}
+
+    def seen_by(self, visibility: Visibility, witness: Witness | None = None) -> "FakeAccount":
+        return self
 
     def gpu_holds(self, cluster: str, node: str) -> tuple[GpuHold, ...]:
         return tuple(hold for hold in self.holds if hold.gpu.node == node)
@@ -163,9 +169,10 @@ class FakeAccount(FakePlaces):
         manager: str | None = None,
         node: str | None = None,
     ) -> UsageReport:
-        rows = [] if self.empty else [_usage_row(by, key, group) for key, group in _groups(by, self.records).items()]
-        rows.sort(key=lambda row: row.key or "" if by is UsageBy.DAY else -row.energy_total_uj)
-        if not self.empty and by is not UsageBy.DAY:
+        found = [r for r in self.records if user in (None, r.user) and project in (None, r.project)]
+        rows = [] if self.empty else [_usage_row(by, key, group) for key, group in _groups(by, found).items()]
+        rows.sort(key=lambda row: row.key or "" if by in PERIODS else -row.energy_total_uj)
+        if not self.empty and by not in PERIODS and user is None and project is None:
             for kind, watts in ((EntryKind.SYSTEM, 14.0), (EntryKind.UNALLOCATED, 61.0)):
                 energy = energy_of(watts, 24)
                 rows.append(
@@ -280,6 +287,8 @@ def _groups(by: UsageBy, records: Sequence[UnitRecord]) -> dict[str | None, list
         UsageBy.CLUSTER: lambda r: r.cluster,
         UsageBy.NODE: lambda r: r.nodes[0],
         UsageBy.DAY: lambda r: r.started_at.date().isoformat(),
+        UsageBy.WEEK: lambda r: f"{r.started_at:%G-W%V}",
+        UsageBy.MONTH: lambda r: f"{r.started_at:%Y-%m}",
     }
     groups: dict[str | None, list[UnitRecord]] = {}
     for record in records:

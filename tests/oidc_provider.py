@@ -62,9 +62,8 @@ def seconds_on(seconds: int) -> int:
 
 
 def jwk(kid: str, key: Any) -> Mapping[str, object]:
-    algorithms = {
-        rsa.RSAPrivateKey: jwt.algorithms.RSAAlgorithm,
-        ec.EllipticCurvePrivateKey: jwt.algorithms.ECAlgorithm,
-    }
-    kind = next(found for held, found in algorithms.items() if isinstance(key, held))
-    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig"}
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        words = jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    else:
+        words = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return {**words, "kid": kid, "use": "sig"}

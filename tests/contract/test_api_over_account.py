@@ -61,7 +61,7 @@ def open_site(engine: Engine) -> Open:
             clock=clock,
             time_zone=SITE.time_zone,
             zones=(ZoneChoice("FR", "France"),),
-            choose_zone=lambda zone: choose_zone(engine, zone, now_ns=end_ns, by="page"),
+            choose_zone=lambda zone, by: choose_zone(engine, zone, now_ns=end_ns, by=by),
         )
         app = build_app(sources, GuardRules(hosts=frozenset({"testserver"})))
         app.mount("/", build_pages(sources))

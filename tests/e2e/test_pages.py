@@ -42,7 +42,7 @@ def _app(account: FakeAccount) -> object:
         series=FakeSeries(),
         time_zone="Europe/Paris",
         zones=(ZoneChoice("DE", "Germany"), ZoneChoice("FR", "France")),
-        choose_zone=lambda zone: _choose(account, zone),
+        choose_zone=lambda zone, by: _choose(account, zone),
         hints=lambda: (Hint("RAPL is root-only", "One command opens it.", "sudo chmod a+r /sys/x", "sudo chmod go-r"),),
         version="0.1.0",
     )

@@ -4,6 +4,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
 from starlette.middleware.gzip import GZipMiddleware
 
+from kwhere.access.doorman import Doorman
 from kwhere.access.guard import Guard, GuardRules
 from kwhere.api.context import PROBLEM_RESPONSES
 from kwhere.api.problems import install_problems
@@ -15,8 +16,11 @@ ROUTES = (units, nodes, usage, places, site)
 ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
-def build_app(sources: Sources, rules: GuardRules) -> FastAPI:
-    """Return the application. Pages are mounted beside it by the caller, behind the same door."""
+def build_app(sources: Sources, rules: GuardRules, doorman: Doorman | None = None) -> FastAPI:
+    """Return the application. Pages are mounted beside it by the caller, behind the same door.
+
+    Without `doorman` the rules' token is the only way in.
+    """
     app = FastAPI(
         title="kwhere",
         summary="Where did the kWh go?",
@@ -36,7 +40,7 @@ def build_app(sources: Sources, rules: GuardRules) -> FastAPI:
     app.include_router(router)
     app.add_api_route("/api/{rest:path}", _no_route, methods=ALL_METHODS, include_in_schema=False)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    app.add_middleware(Guard, rules=rules)
+    app.add_middleware(Guard, rules=rules, doorman=doorman)
     return app
 
 

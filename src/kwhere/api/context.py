@@ -5,6 +5,7 @@ from typing import Annotated, Literal, cast
 
 from fastapi import Depends, Query, Request
 
+from kwhere.access.principal import principal_of
 from kwhere.api.problems import BadRequest
 from kwhere.core.timespan import Span
 from kwhere.reports.figures import utc_of
@@ -17,7 +18,7 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, object]] = {
 
 
 def _sources(request: Request) -> Sources:
-    return cast(Sources, request.app.state.sources)
+    return cast(Sources, request.app.state.sources).seen_by(principal_of(request.scope))
 
 
 SourcesOf = Annotated[Sources, Depends(_sources)]

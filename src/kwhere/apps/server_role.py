@@ -14,9 +14,9 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
 from kwhere._version import __version__
-from kwhere.access.guard import GuardRules, build_rules
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
+from kwhere.apps.door import Door, build_door, build_witnesses, load_tls
 from kwhere.apps.inventories import configured_inventories
 from kwhere.apps.renewal import Renewal
 from kwhere.apps.settings import Settings
@@ -45,6 +45,8 @@ from kwhere.series.store import SeriesStore
 from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.figure_pass import FigurePass, check_pue
+from kwhere.server.grafana_pass import GrafanaPass
+from kwhere.server.http_peer import server_config
 from kwhere.server.intake import Intake
 from kwhere.server.inventory_pass import inventory_passes
 from kwhere.server.manager_pass import ManagerPass
@@ -62,7 +64,6 @@ from kwhere.server.targets import Targets
 from kwhere.server.upkeep_passes import FadePass, RetentionPass
 from kwhere.web.app import build_pages
 
-STOP_SECONDS = 2
 DEFAULT_DATABASE = "kwhere.db"
 
 log = structlog.get_logger(__name__)
@@ -126,7 +127,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         sockets = list(inputs.handed_over) or open_sockets([settings.server.listen])
         for each in sockets:
             stack.callback(each.close)
-        rules = build_rules(str(sockets[0].getsockname()[0]), settings.access, inputs.token)
+        tls = load_tls(settings.server.web_config_file)
         engine = open_database(settings, inputs.state_dir)
         stack.callback(engine.dispose)
         store = open_series(settings, inputs.state_dir, clock)
@@ -136,10 +137,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         stack.callback(targets.stop)
         booker = build_booker(settings, engine)
         intake = Intake(engine, booker, clock, settings.server, targets.current, targets.connect)
-        if isinstance(store, EmbeddedSeriesStore):
-            scraper = build_scraper(settings, engine, store, targets, clock)
-            scraper.start()
-            stack.callback(scraper.stop)
+        start_scraper(settings, engine, store, targets, clock, stack)
         intake.start()
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
@@ -154,21 +152,13 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         file = database_file(settings, inputs.state_dir)
         sources = replace(sources, agreements=agreements, faults=lambda: server_faults(passes, intake, file))
         work = build_work(settings, engine, sources, passes, intake, file)
-        app = build_faces(settings, rules, sources, replace(work, managers=managers))
+        host = str(sockets[0].getsockname()[0])
+        door = build_door(host, settings.access, engine, clock, inputs.token, is_tls=tls is not None)
+        app = build_faces(settings, door, sources, replace(work, managers=managers))
         start_relays(settings, engine, clock, stack)
         grants = PushGrants(settings.server.push)
-        serve(
-            uvicorn.Config(
-                PushDoor(app, PushReceiver(engine, booker, grants, clock)) if grants else app,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=STOP_SECONDS,
-                lifespan="off",
-            ),
-            sockets,
-            renewal,
-        )
+        faces = PushDoor(app, PushReceiver(engine, booker, grants, clock)) if grants else app
+        serve(server_config(faces, tls), sockets, renewal)
 
 
 def start_relays(settings: Settings, engine: Engine, clock: Clock, stack: ExitStack) -> None:
@@ -179,9 +169,9 @@ def start_relays(settings: Settings, engine: Engine, clock: Clock, stack: ExitSt
         stack.callback(relay.stop)
 
 
-def build_faces(settings: Settings, rules: GuardRules, sources: Sources, work: ServerWork) -> FastAPI:
+def build_faces(settings: Settings, door: Door, sources: Sources, work: ServerWork) -> FastAPI:
     """Return API, metrics and pages behind one door."""
-    app = build_app(sources, rules)
+    app = build_app(sources, door.rules, door.doorman)
     app.add_route("/metrics", metrics_endpoint(ServerMetrics(work)))
     app.mount("/", build_pages(sources, settings.pages))
     return app
@@ -190,7 +180,8 @@ def build_faces(settings: Settings, rules: GuardRules, sources: Sources, work: S
 def serve(config: uvicorn.Config, sockets: list[socket.socket], renewal: Renewal[ServerStart]) -> None:
     """Serve on `sockets` until SIGTERM or SIGINT, or until there is another configuration."""
     server = renewal.serving = uvicorn.Server(config)
-    log.info("server answers", urls=[f"http://{address_of(each)}/" for each in sockets])
+    scheme = "http" if config.ssl is None else "https"
+    log.info("server answers", urls=[f"{scheme}://{address_of(each)}/" for each in sockets])
     server.run(sockets=sockets)
 
 
@@ -229,6 +220,16 @@ def propose_zone(settings: Settings, engine: Engine, chooser: Chooser, clock: Cl
     known = StaticProvider(shipped_table()).zones()
     if country is not None and country in known and may_know(chooser.providers[0], country):
         choose_zone(engine, country, now_ns=clock.utc_ns(), by="time zone", proposed=True)
+
+
+def start_scraper(
+    settings: Settings, engine: Engine, store: SeriesStore, targets: Targets, clock: Clock, stack: ExitStack
+) -> None:
+    """Start the scraper where the store is our own."""
+    if isinstance(store, EmbeddedSeriesStore):
+        scraper = build_scraper(settings, engine, store, targets, clock)
+        scraper.start()
+        stack.callback(scraper.stop)
 
 
 def build_scraper(
@@ -276,6 +277,7 @@ def build_passes(
         FadePass(engine, clock),
         *(ManagerPass(engine, each, clock) for each in managers),
         *inventory_passes(engine, inventories, clock),
+        *([] if settings.access.grafana is None else [GrafanaPass(engine, settings.access.grafana, clock)]),
     )
     return PassRunner(engine, clock, passes, settings.server.pass_seconds)
 
@@ -327,13 +329,13 @@ def build_sources(
     """Return what API and pages read from."""
     provider = StaticProvider(shipped_table())
 
-    def choose(zone: str) -> None:
+    def choose(zone: str, by: str) -> None:
         if zone not in provider.zones():
             raise ConfigError(f"zone {zone!r}: no emission factor is known for it")
         for reporting in factor_providers[:1]:
             if not may_know(reporting, zone):
                 raise ConfigError(f"zone {zone!r}: not one of {reporting.name}, which this site reports by")
-        choose_zone(engine, zone, now_ns=clock.utc_ns(), by="page")
+        choose_zone(engine, zone, now_ns=clock.utc_ns(), by=by)
 
     return Sources(
         account=Reader(engine, clock, settings.site),
@@ -351,6 +353,7 @@ def build_sources(
         factor_providers=factor_providers,
         hints=hints,
         settings_in_force=lambda: settings_in_force(settings),
+        witness_of=build_witnesses(settings.access, engine, clock),
         version=__version__,
     )
 

@@ -1,6 +1,6 @@
 """The door to the read side: one short transaction per question. Synchronous; asked from worker threads."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -61,6 +61,7 @@ from kwhere.database.records import (
 )
 from kwhere.database.settings import SiteSettings
 from kwhere.database.visibility import EVERYTHING, Visibility
+from kwhere.database.witness import Owners, Witness, words_of
 
 __all__ = ["AmbiguousNode", "BadCursor", "Reader"]
 
@@ -71,15 +72,27 @@ _WHOLE = 1000
 class Reader:
     """Reads of one account by one who sees `visibility`. Thread-safe."""
 
-    def __init__(self, engine: Engine, clock: Clock, site: SiteSettings, visibility: Visibility = EVERYTHING) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        site: SiteSettings,
+        visibility: Visibility = EVERYTHING,
+        witness: Witness | None = None,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._site = site
         self._visibility = visibility
+        self._witness = witness
 
-    def seen_by(self, visibility: Visibility) -> "Reader":
-        """Return a reader of the same account that sees `visibility`, and no more."""
-        return Reader(self._engine, self._clock, self._site, visibility)
+    def seen_by(self, visibility: Visibility, witness: Witness | None = None) -> "Reader":
+        """Return a reader of the same account that sees `visibility`, and no more, before the eyes of `witness`."""
+        return Reader(self._engine, self._clock, self._site, visibility, witness)
+
+    def _tell(self, action: str, subject: str, owners: Owners) -> None:
+        if self._witness is not None and owners:
+            self._witness.saw(action, subject, owners)
 
     def _ask(self, question: Callable[[Moment], T]) -> T:
         with self._engine.connect() as connection:
@@ -88,11 +101,15 @@ class Reader:
 
     def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
         """Return the first screen in figures, with the `top` units by power now."""
-        return self._ask(lambda moment: overview(moment, top, cluster))
+        found = self._ask(lambda moment: overview(moment, top, cluster))
+        self._tell("list units", "overview", _owners(found.top_units))
+        return found
 
     def units(self, query: UnitQuery) -> UnitPage:
         """Return one page of units. Raises BadCursor for a cursor that is not ours."""
-        return self._ask(lambda moment: unit_list.list_units(moment, query))
+        page = self._ask(lambda moment: unit_list.list_units(moment, query))
+        self._tell("list units", words_of(query), _owners(page.items))
+        return page
 
     def iterate_units(self, query: UnitQuery) -> Iterator[UnitRecord]:
         """Yield every unit of `query`, pages inside."""
@@ -108,7 +125,9 @@ class Reader:
         self, cluster: str, manager: str, unit: str, run: str | None = None, node: str | None = None
     ) -> UnitRecord:
         """Return a unit's run, the newest where none is named. Raises NotFound."""
-        return self._ask(lambda moment: one_unit.find_unit(moment, cluster, manager, unit, run, node))
+        record = self._ask(lambda moment: one_unit.find_unit(moment, cluster, manager, unit, run, node))
+        self._tell("read unit", f"{record.cluster}/{record.manager}/{record.run}", _owners([record]))
+        return record
 
     def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> tuple[UnitRecord, ...]:
         """Return the newest runs of a unit, newest first."""
@@ -132,7 +151,11 @@ class Reader:
     ) -> UsageReport:
         """Return sums within `span`."""
         narrowed = usage.UsageFilter(cluster, user, project, manager, node)
-        return self._ask(lambda moment: usage.usage_report(moment, by, span, narrowed))
+        report = self._ask(lambda moment: usage.usage_report(moment, by, span, narrowed))
+        if by in (UsageBy.USER, UsageBy.PROJECT) or user is not None or project is not None:
+            words = {"by": by, "cluster": cluster, "user": user, "project": project, "manager": manager, "node": node}
+            self._tell("read usage", words_of(words), [("", user)])
+        return report
 
     def clusters(self) -> tuple[ClusterRecord, ...]:
         """Return every cluster."""
@@ -140,7 +163,9 @@ class Reader:
 
     def users(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
         """Return users with their lifetime totals. Raises BadCursor."""
-        return self._ask(lambda moment: accounts.list_users(moment, query))
+        page = self._ask(lambda moment: accounts.list_users(moment, query))
+        self._tell("list users", words_of(query), [(item.cluster, item.name) for item in page.items])
+        return page
 
     def projects(self, query: AccountQuery = ALL_ACCOUNTS) -> AccountPage:
         """Return projects with their lifetime totals. Raises BadCursor."""
@@ -175,7 +200,9 @@ class Reader:
 
     def waiting(self, query: WaitingQuery) -> WaitingPage:
         """Return one page of units that wait in a queue. Raises BadCursor."""
-        return self._ask(lambda moment: list_waiting(moment, query))
+        page = self._ask(lambda moment: list_waiting(moment, query))
+        self._tell("list waiting units", words_of(query), [(item.cluster, item.user) for item in page.items])
+        return page
 
     def nodes(
         self,
@@ -197,11 +224,15 @@ class Reader:
 
     def people(self, user: str, cluster: str | None = None) -> Mapping[str, PersonRecord]:
         """Return what the directory says of a user, by cluster; of others than oneself to who sees everything only."""
-        return self._ask(lambda moment: inventory.find_people(moment, user, cluster))
+        found = self._ask(lambda moment: inventory.find_people(moment, user, cluster))
+        self._tell("read person", user, [(each, user) for each in found])
+        return found
 
     def gpu_holds(self, cluster: str, node: str) -> tuple[GpuHold, ...]:
         """Return who holds GPUs of a node as of its newest slot, by device and instance."""
-        return self._ask(lambda moment: unit_gpus.gpu_holds(moment, cluster, node))
+        found = self._ask(lambda moment: unit_gpus.gpu_holds(moment, cluster, node))
+        self._tell("list units", f"GPUs of {cluster}/{node}", [(cluster, hold.user) for hold in found])
+        return found
 
     def balance(self, cluster: str, node: str, span: Span, limit: int = 1000) -> tuple[BalanceSlot, ...]:
         """Return the newest slots' balance within `span`, in time order. Raises NotFound."""
@@ -224,6 +255,10 @@ class Reader:
     def site_choice(self) -> SiteChoice:
         """Return the zone in force: chosen on the page, else set, else proposed."""
         return self._ask(_site_choice)
+
+
+def _owners(records: Iterable[UnitRecord]) -> Owners:
+    return [(record.cluster, record.user) for record in records]
 
 
 def _site_choice(moment: Moment) -> SiteChoice:

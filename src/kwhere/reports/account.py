@@ -34,10 +34,16 @@ from kwhere.database.records import (
     UsageBy,
     UsageReport,
 )
+from kwhere.database.visibility import Visibility
+from kwhere.database.witness import Witness
 
 
 class Account(Protocol):
     """Reads; each call is one short transaction, made from a worker thread."""
+
+    def seen_by(self, visibility: Visibility, witness: Witness | None = None) -> "Account":
+        """Return the same account as far as `visibility` goes, before the eyes of `witness`."""
+        ...
 
     def overview(self, top: int = 8, cluster: str | None = None) -> Overview:
         """Return the first screen in figures, with the `top` units by power now."""

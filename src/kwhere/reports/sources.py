@@ -1,9 +1,11 @@
 """What API and pages are built from; apps/ fills it in once."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from kwhere.access.principal import Principal
 from kwhere.core.clock import Clock
+from kwhere.database.witness import Witness
 from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.energy.steps import Steps
 from kwhere.reports.account import Account
@@ -55,6 +57,10 @@ def _no_faults() -> Sequence[str]:
     return ()
 
 
+def _nobody(principal: Principal) -> Witness | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where figures come from. `series` None: no store of series, charts come from the account alone."""
@@ -70,8 +76,11 @@ class Sources:
     """Which figures are switched on."""
     faults: Callable[[], Sequence[str]] = field(default=_no_faults)
     """What of the server's own work fails, one sentence each."""
-    choose_zone: Callable[[str], None] | None = None
-    """Books the zone chosen on a page. Raises ConfigError for one without a factor. None: it cannot be changed here."""
+    choose_zone: Callable[[str, str], None] | None = None
+    """Books the zone that somebody (second) chose on a page. Raises ConfigError for one without a factor.
+
+    None: it cannot be changed here.
+    """
     zones: Sequence[ZoneChoice] = ()
     """What may be chosen, by name."""
     factor_providers: Sequence[EmissionFactorProvider] = ()
@@ -82,3 +91,17 @@ class Sources:
     """Whether nodes' meters agreed when somebody last looked."""
     settings_in_force: Callable[[], Sequence[SettingInForce]] = field(default=_no_settings)
     version: str = ""
+    principal: Principal = field(default=Principal("nobody", frozenset(), "nobody asks"))
+    """Who asks: what `account` shows is what they may see."""
+    witness_of: Callable[[Principal], Witness | None] = field(default=_nobody)
+    """Who is told what a principal reads."""
+
+    def seen_by(self, principal: Principal) -> "Sources":
+        """Return the same sources as far as `principal` may see them."""
+        account = self.account.seen_by(principal.visibility, self.witness_of(principal))
+        seen = replace(self, account=account, principal=principal)
+        if not principal.may_change:
+            seen = replace(seen, choose_zone=None)
+        if principal.sees_everything:
+            return seen
+        return replace(seen, hints=_nothing, faults=_no_faults, agreements=NoAgreements())

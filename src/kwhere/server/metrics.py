@@ -12,6 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kwhere.access.principal import principal_of
+from kwhere.access.roles import Role
 from kwhere.core.clock import Clock
 from kwhere.core.errors import KwhereError
 from kwhere.core.metrics import Kind, MetricSpec, Sample
@@ -188,6 +190,7 @@ def metrics_endpoint(metrics: ServerMetrics) -> Callable[[Request], Response]:
     """Return the route of `/metrics`; the door before it is that of API and pages."""
 
     def answer(request: Request) -> Response:
+        principal_of(request.scope).demand("metrics of the server", Role.OPERATOR, Role.AUDITOR)
         text_format = choose_format(request.headers.get("accept", ""))
         return Response(metrics.page(text_format), media_type=text_format.value, headers={"vary": "accept"})
 

@@ -88,6 +88,11 @@ class ServerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     listen: str = Field(default="127.0.0.1:9811", description="HOST:PORT of API and pages.")
+    web_config_file: Path | None = Field(
+        default=None,
+        description="Prometheus web config file with a `tls_server_config`: HTTPS, and client certificates that prove "
+        "`access.proxy`. None: plain HTTP. SIGHUP reads it, and renewed certificates, again.",
+    )
     pull_seconds: float = Field(default=30.0, gt=0, description="Seconds between two pulls of one agent.")
     page_slots: int = Field(default=200, ge=1, le=1000, description="Most slots asked for at once.")
     workers: int = Field(

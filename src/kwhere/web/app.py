@@ -13,10 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kwhere.access.principal import principal_of
 from kwhere.core.errors import ConfigError, KwhereError, NotFound, NotPermitted, Unavailable
 from kwhere.database.reader import AmbiguousNode
 from kwhere.reports.sources import Sources
+from kwhere.web.pages.account import project_page, user_page
+from kwhere.web.pages.accounts import projects_page, users_page
 from kwhere.web.pages.ahead import ahead_page
+from kwhere.web.pages.clusters import cluster_nodes_page, cluster_page, clusters_page
 from kwhere.web.pages.emissions import choose_zone_page, emissions_page
 from kwhere.web.pages.methodology import methodology_page
 from kwhere.web.pages.nodes import node_page, nodes_page
@@ -24,6 +28,7 @@ from kwhere.web.pages.overview import overview_page
 from kwhere.web.pages.unit import unit_page
 from kwhere.web.pages.units import units_page
 from kwhere.web.pages.usage import usage_page
+from kwhere.web.pages.waiting import waiting_page
 from kwhere.web.rendering import Pages, build_environment
 from kwhere.web.settings import WebSettings
 from kwhere.web.static_files import Assets
@@ -40,7 +45,15 @@ PAGES: tuple[tuple[str, Page], ...] = (
     ("/units/{cluster}/{manager}/{unit:path}", unit_page),
     ("/nodes", nodes_page),
     ("/nodes/{node}", node_page),
+    ("/clusters", clusters_page),
+    ("/clusters/{cluster}", cluster_page),
+    ("/clusters/{cluster}/nodes", cluster_nodes_page),
+    ("/queue", waiting_page),
     ("/usage", usage_page),
+    ("/users", users_page),
+    ("/users/{user:path}", user_page),
+    ("/projects", projects_page),
+    ("/projects/{project:path}", project_page),
     ("/emissions", emissions_page),
     ("/emissions/ahead", ahead_page),
     ("/methodology", methodology_page),
@@ -99,7 +112,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 def _answer(pages: Pages, page: Page, request: Request) -> Response:
     try:
-        return page(pages, request)
+        return page(pages.seen_by(principal_of(request.scope)), request)
     except (KwhereError, ValueError) as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         if status == 500:

@@ -1,7 +1,7 @@
 """From a page's figures to HTML: one Jinja2 environment, one frame around every page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from kwhere.database.records import UnitRecord
+from kwhere.access.principal import Principal
+from kwhere.database.records import UnitRecord, UsageBy
 from kwhere.reports.figures import duration, utc_of
 from kwhere.reports.sources import Sources
 from kwhere.web import formatting
@@ -23,6 +24,7 @@ NAVIGATION = (
     ("/", "Overview"),
     ("/units", "Units"),
     ("/nodes", "Nodes"),
+    ("/clusters", "Clusters"),
     ("/usage", "Usage"),
     ("/emissions", "Emissions"),
     ("/methodology", "Methodology"),
@@ -47,6 +49,10 @@ class Pages:
     def zone(self) -> ZoneInfo:
         """Return the site's time zone."""
         return ZoneInfo(self.sources.time_zone)
+
+    def seen_by(self, principal: Principal) -> "Pages":
+        """Return the same as far as `principal` may see it."""
+        return replace(self, sources=self.sources.seen_by(principal))
 
     def render(self, request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
         """Return a page; `context` is what its template names, besides the frame's own."""
@@ -97,6 +103,9 @@ def build_environment() -> Environment:
         "unit_url": unit_url,
         "unit_path": unit_path,
         "node_url": node_url,
+        "user_url": partial(account_url, UsageBy.USER),
+        "project_url": partial(account_url, UsageBy.PROJECT),
+        "cluster_url": partial(account_url, UsageBy.CLUSTER),
         "url": url,
     }
     return environment
@@ -117,6 +126,12 @@ def unit_path(cluster: str, manager: str, unit: str, run: str) -> str:
     """Return the address of a unit's page from its names."""
     place = "/".join(quote(part, safe="") for part in (cluster, manager, unit))
     return url(f"/units/{place}", run=run)
+
+
+def account_url(by: UsageBy, name: str, cluster: str | None = None) -> str:
+    """Return the address of the page of a user, a project (of one cluster, or of all) or a cluster."""
+    place = quote(name, safe="")
+    return f"/clusters/{place}" if by is UsageBy.CLUSTER else url(f"/{by}s/{place}", cluster=cluster)
 
 
 def node_url(cluster: str, node: str) -> str:

@@ -4,7 +4,8 @@ import anyio
 import httpx
 import pytest
 
-from kwhere.access.guard import Guard, GuardRules, Receive, Scope, Send, build_rules, cookie_name, require_auth
+from kwhere.access.guard import Guard, GuardRules, Receive, Scope, build_rules, cookie_name, require_auth
+from kwhere.access.refusals import Send
 from kwhere.access.settings import AccessSettings
 from kwhere.core.errors import ConfigError
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
-from tests.asgi_client import AsgiClient
+from tests.asgi_client import AsgiClient, let_in
 from tests.fake_account import FakeAccount, FixedClock
 from tests.fake_units import NOW, UNITS
 from tests.unit.reports.test_gpus import GPU, HOUR_NS, MIG, NodeSeries, hold
@@ -30,7 +30,7 @@ def job(*gpus: object) -> UnitRecord:
 
 
 def client(account: FakeAccount, series: SeriesStore | None = None) -> AsgiClient:
-    return AsgiClient(build_pages(Sources(account=account, clock=FixedClock(), series=series)))
+    return AsgiClient(let_in(build_pages(Sources(account=account, clock=FixedClock(), series=series))))
 
 
 def unit_text(record: UnitRecord) -> str:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-from starlette.applications import Starlette
 from starlette.requests import Request
-from tests.asgi_client import AsgiClient
+from tests.asgi_client import AsgiClient, let_in
 from tests.fake_account import FakeAccount, FixedClock
 from tests.fake_series import FakeSeries
 
@@ -17,7 +17,8 @@ from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
 from kwhere.core.errors import ConfigError, NotPermitted, Unavailable
 from kwhere.core.terms import Component, Method
-from kwhere.database.records import ClusterRecord, ComponentMethod, NodeRecord, NodeState, Overview
+from kwhere.database.account_records import ClusterRecord
+from kwhere.database.records import ComponentMethod, NodeRecord, NodeState, Overview
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.web.app import build_pages
 from kwhere.web.pages.overview import overview_page
@@ -31,6 +32,10 @@ EVERY_PAGE = (
     *("/", "/?span=24h", "/units", "/units?sort=-power_watts&state=running", "/units?columns=unit&columns=quality"),
     *("/units?span=24h&q=wing&user=alice&node=node-a", "/units/local/slurm/4242", "/units/local/slurm/4199", UGLY),
     *("/units/local/slurm/4242?span=15min", "/nodes", "/nodes?state=up", "/nodes/node-a?cluster=local&span=7d"),
+    *("/clusters", "/clusters/local", "/clusters/local/nodes", "/clusters/local/nodes?schedulable=false&sort=-cpus"),
+    *("/queue", "/queue?user=bob&sort=-priority", "/users", "/users/alice", "/users/alice?cluster=local&span=7d"),
+    *("/projects", "/projects/aero", "/projects/aero?trend=week&span=30d", "/users/bob?trend=month"),
+    *("/usage?by=week", "/usage?by=month"),
     *("/usage", "/usage?by=day", "/usage?by=project&span=7d", "/emissions", "/methodology"),
 )
 
@@ -49,7 +54,7 @@ def _sources(account: FakeAccount | None = None, series: FakeSeries | None = Non
 
 
 def _client(account: FakeAccount | None = None, series: FakeSeries | None = None) -> AsgiClient:
-    return AsgiClient(build_pages(_sources(account, series)))
+    return AsgiClient(let_in(build_pages(_sources(account, series))))
 
 
 @pytest.fixture(params=[False, True], ids=["account alone", "with series"])
@@ -128,7 +133,7 @@ def test_a_row_leads_to_its_unit_and_back_by_a_url_with_every_filter() -> None:
 
 def test_a_list_goes_on_by_keyset() -> None:
     account = FakeAccount()
-    pages = build_pages(_sources(account))
+    pages = let_in(build_pages(_sources(account)))
     first = AsgiClient(pages).get("/units?sort=-started_at&user=alice").text
 
     assert 'rel="next"' not in first
@@ -209,14 +214,15 @@ def test_everything_modelled_is_said_in_one_sentence() -> None:
     assert "Every watt here is estimated" not in _client().get("/").text
 
 
-def _with_choice(chosen: list[str], *, fails: bool = False) -> Starlette:
-    def choose(zone: str) -> None:
+def _with_choice(chosen: list[str], *, fails: bool = False) -> Any:
+    def choose(zone: str, by: str) -> None:
         if fails:
             raise ConfigError("site.zone: there is no factor for it")
         chosen.append(zone)
 
     sources = _sources()
-    return build_pages(Sources(account=sources.account, clock=sources.clock, zones=sources.zones, choose_zone=choose))
+    pages = Sources(account=sources.account, clock=sources.clock, zones=sources.zones, choose_zone=choose)
+    return let_in(build_pages(pages))
 
 
 def test_the_country_is_chosen_by_a_form() -> None:

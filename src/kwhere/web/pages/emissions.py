@@ -137,5 +137,5 @@ def choose_zone_page(pages: Pages, request: Request, form: dict[str, str]) -> Re
         raise ConfigError("site.zone: it is set in the server's configuration and cannot be changed on this page")
     if zone not in known:
         raise ValueError(f"zone: expected one of the list, found {zone!r}")
-    choose(zone)
+    choose(zone, pages.sources.principal.name)
     return RedirectResponse("/emissions?saved=1", status_code=303)
