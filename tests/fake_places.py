@@ -50,6 +50,7 @@ def _node(
         gpus=gpus,
         queues=("gpu",) if gpus else ("main", "long"),
         seen_at=NOW - timedelta(minutes=2),
+        is_reporting=name in ("node-a", "node-b"),
     )
 
 

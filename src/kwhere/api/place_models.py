@@ -61,6 +61,8 @@ class ManagerNodeView:
     gpus: dict[str, AmountView]
     queues: list[str]
     seen_at: datetime
+    reporting: bool
+    """Whether an agent there was ever read: else nothing that runs on it is measured."""
 
 
 @dataclass(frozen=True, slots=True)

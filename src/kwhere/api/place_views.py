@@ -73,6 +73,7 @@ def manager_node_view(record: ManagerNodeRecord) -> ManagerNodeView:
         gpus=_gpus_view(record.gpus),
         queues=list(record.queues),
         seen_at=record.seen_at,
+        reporting=record.is_reporting,
     )
 
 
@@ -137,7 +138,7 @@ MANAGER_NODE_HEADER = [
     *("cluster", "manager", "name", "state", "schedulable", "reason", "type"),
     *(f"cpus_{part}" for part in _AMOUNT),
     *(f"memory_{part}_bytes" for part in _AMOUNT),
-    *("gpus_total", "gpus_allocated", "queues", "seen_at"),
+    *("gpus_total", "gpus_allocated", "queues", "seen_at", "reporting"),
 ]
 MEMBERSHIP_HEADER = ["cluster", "user", "project", "managers"]
 WAITING_HEADER = [
@@ -155,7 +156,7 @@ def manager_node_row(node: ManagerNodeView) -> list[Cell]:
         *_amount_cells(node.memory_bytes),
         _counts({model: amount.total for model, amount in node.gpus.items()}),
         _counts({model: amount.allocated for model, amount in node.gpus.items()}),
-        *(" ".join(node.queues), node.seen_at),
+        *(" ".join(node.queues), node.seen_at, str(node.reporting).lower()),
     ]
 
 

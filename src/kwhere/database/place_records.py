@@ -85,6 +85,8 @@ class ManagerNodeRecord:
     """By model."""
     queues: tuple[str, ...]
     seen_at: datetime
+    is_reporting: bool = True
+    """Whether an agent there was ever read: else nothing that runs on it is measured."""
 
 
 @dataclass(frozen=True, slots=True)

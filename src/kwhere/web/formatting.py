@@ -62,12 +62,16 @@ class Column:
         """Return the unit for the header."""
         return self.scale.unit + (CARBON if self.quantity == "mass" else "")
 
+    def text(self, value: float) -> str:
+        """Return a figure on this column's scale, without its unit."""
+        return number_text(value / self.scale.divisor)
+
     def cell(self, value: float | None, reason: str = "not measured") -> Markup:
         """Return a cell: the figure, its full precision in the title; or `–` with the reason it is not there."""
         if value is None:
             return no_data(reason)
         title = f"{full(value)} {BASE_UNITS[self.quantity]}"
-        return Markup('<span title="{}">{}</span>').format(title, number_text(value / self.scale.divisor))
+        return Markup('<span title="{}">{}</span>').format(title, self.text(value))
 
 
 def column_of(values: Iterable[float | None], quantity: str) -> Column:

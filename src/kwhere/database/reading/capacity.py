@@ -50,8 +50,12 @@ def list_manager_nodes(moment: Moment, query: ManagerNodeQuery) -> ManagerNodePa
 
 
 def _with_cluster() -> Any:
-    return select(schema.manager_nodes, _clusters.name.label("cluster")).join(
-        schema.clusters, _clusters.id == _nodes.cluster_id
+    reporting = schema.nodes.c
+    is_reporting = (reporting.id.is_not(None)).label("is_reporting")
+    return (
+        select(schema.manager_nodes, _clusters.name.label("cluster"), is_reporting)
+        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
+        .outerjoin(schema.nodes, (reporting.cluster_id == _nodes.cluster_id) & (reporting.name == _nodes.name))
     )
 
 
@@ -134,6 +138,7 @@ def _record(row: Any) -> ManagerNodeRecord:
         gpus=gpus,
         queues=tuple(json.loads(row.queues)),
         seen_at=from_ns(row.seen_ns),
+        is_reporting=bool(row.is_reporting),
     )
 
 

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component, EntryKind, Part
+from kwhere.database.periods import PERIODS
 from kwhere.database.records import UsageBy, UsageRow
 from kwhere.reports.optional import cost_of, money_text
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of
-from kwhere.web.rendering import Pages, url
+from kwhere.web.rendering import Pages, account_url, node_url, url
 from kwhere.web.spans import choose_span
 
 CHOICES: Sequence[tuple[UsageBy, str]] = (
@@ -22,6 +23,8 @@ CHOICES: Sequence[tuple[UsageBy, str]] = (
     (UsageBy.NODE, "node"),
     (UsageBy.CLUSTER, "cluster"),
     (UsageBy.DAY, "day"),
+    (UsageBy.WEEK, "week"),
+    (UsageBy.MONTH, "month"),
 )
 NO_ACCOUNT = {
     UsageBy.USER: "units without a user",
@@ -54,7 +57,7 @@ def usage_page(pages: Pages, request: Request) -> Response:
     """Return the page."""
     params = {key: value for key, value in request.query_params.items() if value}
     by = UsageBy(params.get("by", UsageBy.USER))
-    choice = choose_span("/usage", params, pages.now, pages.zone, default="30d" if by is UsageBy.DAY else "24h")
+    choice = choose_span("/usage", params, pages.now, pages.zone, default="30d" if by in PERIODS else "24h")
     cluster = params.get("cluster")
     report = pages.sources.account.usage(by, choice.span, cluster)
     total_uj = sum(row.energy_total_uj for row in report.rows)
@@ -122,12 +125,17 @@ def row_name(by: UsageBy, kind: EntryKind) -> str:
 
 
 def row_url(by: UsageBy, row: UsageRow) -> str | None:
-    """Return the list of units behind a row."""
+    """Return what a row leads to: the page of its user, project, cluster or node, or the manager's units."""
     if row.key is None or row.kind is not EntryKind.UNIT:
         return None
-    if by is UsageBy.DAY:
-        return None
-    return url("/units", **{str(by): row.key})
+    match by:
+        case UsageBy.USER | UsageBy.PROJECT | UsageBy.CLUSTER:
+            return account_url(by, row.key, row.cluster)
+        case UsageBy.NODE:
+            return node_url(row.cluster or "", row.key)
+        case UsageBy.MANAGER:
+            return url("/units", manager=row.key)
+    return None
 
 
 def row_pieces(row: UsageRow, largest_uj: int) -> list[BarPiece]:
