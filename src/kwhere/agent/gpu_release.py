@@ -52,6 +52,8 @@ class ReleaseState:
     seconds: float | None = None
     left_seconds: float | None = None
     """Until they are taken again by themselves."""
+    uid: int | None = None
+    """Of who gave the command."""
 
 
 class GpuRelease:
@@ -72,6 +74,7 @@ class GpuRelease:
         self._monotonic_ns = monotonic_ns
         self._lock = threading.Lock()
         self._by = ""
+        self._uid: int | None = None
         self._since_ns = 0
         self._file_asks = False
         self._over = threading.Event()
@@ -94,12 +97,13 @@ class GpuRelease:
         if self._thread is not None:
             self._thread.join(LOOK_SECONDS)
 
-    def release(self, by: str = "command") -> bool:
+    def release(self, by: str = "command", uid: int | None = None) -> bool:
         """Give every handle back. Return whether none is held any more; it may take some seconds."""
         with self._lock:
+            self._uid = self._uid if self._by else uid
             self._by, self._since_ns = self._by or by, self._monotonic_ns()
             done = [gpus.release() for gpus in self._gpus]
-        log.info("GPU handles given back", by=by, all=all(done))
+        log.info("GPU handles given back", by=by, uid=uid, all=all(done))
         return all(done)
 
     def acquire(self, why: str = "command") -> None:
@@ -116,7 +120,7 @@ class GpuRelease:
         if not self._by:
             return ReleaseState(False)
         seconds = (self._monotonic_ns() - self._since_ns) / NANOSECONDS_PER_SECOND
-        return ReleaseState(True, self._by, seconds, max(0.0, self._most_seconds - seconds))
+        return ReleaseState(True, self._by, seconds, max(0.0, self._most_seconds - seconds), self._uid)
 
     def look(self) -> None:
         """Follow the file and the clock: one look."""

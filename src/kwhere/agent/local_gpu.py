@@ -9,6 +9,7 @@ def gpu_view(release: GpuRelease) -> dict[str, object]:
     return {
         "released": state.released,
         "by": state.by or None,
+        "uid": state.uid,
         "seconds": state.seconds,
         "left_seconds": state.left_seconds,
         "vendors": [

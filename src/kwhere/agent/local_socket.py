@@ -195,7 +195,7 @@ class LocalAnswers:
         if not viewer.sees_all:
             return _refusal("only root and the agent's own user may do this")
         if order == "gpu_release":
-            done = self._gpus.release()
+            done = self._gpus.release(uid=viewer.uid)
         else:
             self._gpus.acquire()
             done = True

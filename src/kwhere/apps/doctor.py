@@ -16,7 +16,8 @@ from kwhere.agent.ledger_token import FILE_NAME as LEDGER_TOKEN
 from kwhere.apps.agent import BuiltAgent, build_agent, gpu_mapping, identify, meter_context, topology_of
 from kwhere.apps.calibration import with_calibration
 from kwhere.apps.configuration import default_state_dir
-from kwhere.apps.gpus import open_gpus, start_gpus
+from kwhere.apps.doctor_gpu_access import GpuAccess
+from kwhere.apps.gpus import start_gpus
 from kwhere.apps.own_server import ANSWER_SECONDS, server_of
 from kwhere.apps.settings import Settings
 from kwhere.collectors.gpu import expected_gpus
@@ -74,11 +75,12 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
 
     Slow energy sources are waited for, all at once, up to their own give-up time.
     """
-    place = asking(place_of(settings), settings)
+    directory = agents_directory(settings, state_dir)
+    place = asking(place_of(settings, directory), settings, directory)
     checks = [*examine(doctor_energy.CHECKS, place), *examine(doctor_units.CHECKS, place)]
     if place.fs.is_recorded:
         return checks + examine(doctor_kernel.CHECKS, place)
-    here = here_of(settings, place, _state_dir(settings, state_dir))
+    here = here_of(settings, place, directory)
     checks += examine(doctor_gpus.CHECKS, place)
     checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
     checks += examine(doctor_gpu_claims.CHECKS, place) + examine(doctor_dcgm.CHECKS, place)
@@ -93,8 +95,8 @@ def next_steps(settings: Settings) -> Sequence[Hint]:
 
 def explain_unit(settings: Settings, state_dir: Path | None, ident: str) -> list[Check]:
     """Return why the unit has the energy it has, or none; takes as long as two steps."""
-    place = place_of(settings)
-    directory = _state_dir(settings, state_dir)
+    directory = agents_directory(settings, state_dir)
+    place = place_of(settings, directory)
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     built = build_agent(settings, None)
     began_ns = built.clock.monotonic_ns()
@@ -114,7 +116,7 @@ def explain_unit(settings: Settings, state_dir: Path | None, ident: str) -> list
 
 def examine_targets(settings: Settings, state_dir: Path | None, file: Path, client: HttpClientSettings) -> list[Check]:
     """Return a check of every agent that `file` names. Raises Unavailable, SourceError for the file."""
-    token_file = client.token_file or _state_dir(settings, state_dir) / LEDGER_TOKEN
+    token_file = client.token_file or agents_directory(settings, state_dir) / LEDGER_TOKEN
     if token_file.is_file():
         client = client.model_copy(update={"token_file": token_file})
 
@@ -126,9 +128,10 @@ def examine_targets(settings: Settings, state_dir: Path | None, file: Path, clie
     return [replace(check, section=SECTION) for check in check_targets(targets, ask, SystemClock().utc_ns)]
 
 
-def place_of(settings: Settings) -> Place:
-    """Return the host that `settings` name."""
+def place_of(settings: Settings, state_dir: Path | None = None) -> Place:
+    """Return the host that `settings` name; `state_dir` is of the agent that runs here, if one does."""
     fs = HostFS(settings.path.procfs, settings.path.sysfs, settings.path.cgroupfs)
+    access = gpu_access(settings, fs, state_dir)
     return Place(
         fs=fs,
         settings=settings.units,
@@ -139,14 +142,20 @@ def place_of(settings: Settings) -> Place:
         user=_user(),
         is_root=os.geteuid() == 0,
         container=None if fs.is_recorded else container_of(Path("/"), os.environ),
-        gpus=cache(lambda: _gpus(fs, settings)),
-        gpu_claims=cache(lambda: _gpu_claims(fs, settings)),
+        gpus=cache(lambda: _gpus(fs, settings, access)),
+        gpu_claims=cache(lambda: _gpu_claims(fs, settings, access)),
     )
 
 
-def asking(place: Place, settings: Settings) -> Place:
+def gpu_access(settings: Settings, fs: HostFS, state_dir: Path | None) -> GpuAccess:
+    """Return how the GPUs of a host are opened."""
+    directory = None if fs.is_recorded else state_dir
+    return GpuAccess(settings.gpu, fs, directory, None if directory is None else _agent_of(directory))
+
+
+def asking(place: Place, settings: Settings, state_dir: Path | None = None) -> Place:
     """Return the place with meters that were asked; those of a recorded host say what its moments hold."""
-    asked = cache(lambda: _ask(place.fs, settings))
+    asked = cache(lambda: _ask(place.fs, settings, gpu_access(settings, place.fs, state_dir)))
     return replace(place, meters=lambda: asked()[0], answers=lambda: asked()[1])
 
 
@@ -167,7 +176,8 @@ def here_of(settings: Settings, place: Place, state_dir: Path) -> Here:
     )
 
 
-def _state_dir(settings: Settings, given: Path | None) -> Path:
+def agents_directory(settings: Settings, given: Path | None) -> Path:
+    """Return the state directory of the agent that runs here, if one does."""
     return given or settings.agent.state or default_state_dir(os.environ)
 
 
@@ -207,9 +217,9 @@ def _meters(fs: HostFS, settings: Settings) -> Meters:
     return meters
 
 
-def _ask(fs: HostFS, settings: Settings) -> tuple[Meters, dict[str, MeterAnswer]]:
+def _ask(fs: HostFS, settings: Settings, access: GpuAccess) -> tuple[Meters, dict[str, MeterAnswer]]:
     """Return the meters that answered, closed again, and what they said; one that did not is down for that reason."""
-    watches = open_gpus(settings.gpu, fs)
+    watches = access.open()
     try:
         start_gpus(watches, settings.gpu.start_seconds)
         context, meters = _open_meters(fs, settings, watches)
@@ -270,9 +280,9 @@ def _units(fs: HostFS, settings: Settings) -> Sequence[TrackedUnit]:
     return found
 
 
-def _gpus(fs: HostFS, settings: Settings) -> Sequence[SeenGpus]:
+def _gpus(fs: HostFS, settings: Settings, access: GpuAccess) -> Sequence[SeenGpus]:
     """Return the GPUs of each vendor, read once and closed again; whoever tells activity is asked where it lacks."""
-    watches = open_gpus(settings.gpu, fs)
+    watches, released = access.open(), access.released()
     seen = []
     try:
         start_gpus(watches, settings.gpu.start_seconds)
@@ -281,16 +291,16 @@ def _gpus(fs: HostFS, settings: Settings) -> Sequence[SeenGpus]:
             found = watch.snapshot()
             if lacks_activity(found):
                 outside.ask()
-            seen.append(SeenGpus(watch.source, found, outside.states(), expected_gpus(fs, found)))
+            seen.append(SeenGpus(watch.source, found, outside.states(), expected_gpus(fs, found), released))
     finally:
         for watch in watches:
             watch.close()
     return seen
 
 
-def _gpu_claims(fs: HostFS, settings: Settings) -> Sequence[ClaimSourceState]:
+def _gpu_claims(fs: HostFS, settings: Settings, access: GpuAccess) -> Sequence[ClaimSourceState]:
     """Return how each source of who holds a GPU does, by one look of all; nothing where there is no GPU."""
-    watches = open_gpus(settings.gpu, fs)
+    watches = access.open()
     clock = clock_of(fs)
     sources = open_unit_sources(fs, settings.units, clock, cgroups_version=settings.cgroups.version)
     try:

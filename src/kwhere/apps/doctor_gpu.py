@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from kwhere._version import __version__
-from kwhere.apps.gpus import NodeGpus, open_gpus
+from kwhere.apps.doctor_gpu_access import GpuAccess
+from kwhere.apps.gpus import NodeGpus
 from kwhere.collectors.gpu import expected_gpus
 from kwhere.devices.gpu import GpuSnapshot
 from kwhere.devices.gpu_fields import RateGroup
-from kwhere.devices.gpu_settings import GpuSettings
 from kwhere.devices.gpu_watch import GpuWatch
 from kwhere.discovery.gpu_mapping import ClaimSourceState
 from kwhere.kernel import kmsg
@@ -22,11 +22,9 @@ _WINDOW_SECONDS = 0.3
 """Activity is a mean between two readings, which must lie 0.1 s apart."""
 
 
-def examine_gpus(
-    settings: GpuSettings, fs: HostFS, mapping: Callable[[], Sequence[ClaimSourceState]] = tuple
-) -> GpuReport:
+def examine_gpus(access: GpuAccess, fs: HostFS, mapping: Callable[[], Sequence[ClaimSourceState]] = tuple) -> GpuReport:
     """Return everything that can be read of the GPUs here; takes some seconds, a minute where a GPU hangs."""
-    watches = open_gpus(settings, fs)
+    watches, released = access.open(), access.released(names=False)
     try:
         vendors = tuple(_examine(watch, fs) for watch in watches)
     finally:
@@ -38,6 +36,7 @@ def examine_gpus(
         bus=tuple(find_pci_gpus(fs)),
         vendors=vendors,
         mapping=tuple(mapping()),
+        released=released,
         has_kernel_log=not fs.is_recorded and next(kmsg.read_kernel_log(), None) is not None,
     )
 

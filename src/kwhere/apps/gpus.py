@@ -50,10 +50,17 @@ class NodeGpus(GpuSource, Protocol):
         ...
 
 
-def open_gpus(settings: GpuSettings, host: HostFS, known: Sequence[GpuDevice] = ()) -> tuple[NodeGpus, ...]:
+RELEASED = "released"
+"""Why GPUs are not opened that the agent here has given back."""
+
+
+def open_gpus(
+    settings: GpuSettings, host: HostFS, known: Sequence[GpuDevice] = (), *, released: bool = False
+) -> tuple[NodeGpus, ...]:
     """Return a source for each vendor that has, or had, a GPU here; nothing is opened.
 
-    On a recorded host the files of AMD's and Intel's drivers are read as they were copied; no library is asked.
+    `released`: another process has given them back on request, so this one never opens them either. On a recorded host
+    the files of AMD's and Intel's drivers are read as they were copied; no library is asked.
     """
     if host.is_recorded:
         return tuple(open_recorded(settings, host))
@@ -61,6 +68,8 @@ def open_gpus(settings: GpuSettings, host: HostFS, known: Sequence[GpuDevice] = 
     for vendor, reader in ((Vendor.NVIDIA, open_nvidia), (Vendor.AMD, open_amd), (Vendor.INTEL, open_intel)):
         had = [device for device in known if device.vendor is vendor]
         watch = reader(settings, host, had) if vendor not in settings.off else None
+        if watch is not None and released:
+            watch.forbid(RELEASED)
         if watch is not None:
             watches.append(watch)
     return tuple(watches)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,8 @@ def _ask(state_dir: Path | None, config_file: Path | None, question: dict[str, A
 
 
 def _say(answer: Mapping[str, Any], *, as_json: bool) -> None:
+    from kwhere.local.gpu_handles import released_words
+
     if as_json:
         click.echo(json.dumps({name: value for name, value in answer.items() if name != "ok"}, indent=1))
         return
@@ -87,7 +90,4 @@ def _say(answer: Mapping[str, Any], *, as_json: bool) -> None:
     elif answer.get("done") is False:
         click.echo("GPU handles: to be given back, but one is still held: a call into the driver hangs.")
     else:
-        click.echo(
-            f"GPU handles: released by {answer['by']} {answer['seconds']:.0f} s ago;"
-            f" taken again by themselves in {answer['left_seconds']:.0f} s."
-        )
+        click.echo(f"GPU handles: {released_words(answer, datetime.now().astimezone())}.")

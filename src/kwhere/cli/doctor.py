@@ -77,7 +77,7 @@ def doctor(
 
     settings = load_settings(config_file, overrides(FLAGS, values))
     if gpu:
-        return _gpus(settings, as_json=as_json)
+        return _gpus(settings, state_dir, as_json=as_json)
     if unit is not None:
         checks = explain_unit(settings, state_dir, unit)
     elif targets is not None:
@@ -92,15 +92,16 @@ def doctor(
     return 1 if needs_a_person(checks) else 0
 
 
-def _gpus(settings: "Settings", *, as_json: bool) -> int:
+def _gpus(settings: "Settings", state_dir: Path | None, *, as_json: bool) -> int:
     """Print the self-check of GPUs; exit code 1 where a library or a GPU does not answer."""
-    from kwhere.apps.doctor import place_of
+    from kwhere.apps.doctor import agents_directory, gpu_access, place_of
     from kwhere.apps.doctor_gpu import examine_gpus
     from kwhere.local.gpu_report import as_json as report_as_json
     from kwhere.local.gpu_report_text import lines_of
 
-    place = place_of(settings)
-    found = examine_gpus(settings.gpu, place.fs, place.gpu_claims)
+    directory = agents_directory(settings, state_dir)
+    place = place_of(settings, directory)
+    found = examine_gpus(gpu_access(settings, place.fs, directory), place.fs, place.gpu_claims)
     if as_json:
         click.echo(json.dumps(report_as_json(found), indent=1))
     else:

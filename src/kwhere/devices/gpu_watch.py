@@ -88,6 +88,10 @@ class GpuWatch:
         """Return how often the GPUs are read."""
         return self._settings.interval_seconds
 
+    def forbid(self, reason: str) -> None:
+        """Never open the library, for a reason of one word. Before `start` and `poll`."""
+        self._may_open = lambda: reason
+
     def start(self) -> None:
         """Begin to ask, on a thread of its own. Repeated calls do nothing."""
         if self._thread is None and not self._stop.is_set():

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from kwhere.devices.gpu import DeviceState, GpuSnapshot, Vendor
+from kwhere.devices.gpu import DeviceState, GpuDevice, GpuSnapshot, Vendor
 from kwhere.devices.gpu_activity import OutsideState, lacks_activity, tells_activity
+from kwhere.devices.gpu_board import UNKNOWN
 from kwhere.devices.gpu_fields import GpuField
 from kwhere.local.doctor import Check, Examination, Remedy, counted, failed, missing, ok, warning
 from kwhere.local.doctor_place import Place, SeenGpus
@@ -24,6 +25,9 @@ _WHY_DOWN = {
     "asleep": "It sleeps to save power, and is left asleep.",
     "released": "The agent was asked to give it back: kwhere agent gpu status.",
 }
+_WHY_RELEASED = (
+    "Whoever divides or resets a GPU needs it so: it is not opened here either. To end it: kwhere agent gpu acquire."
+)
 _ACTIONS = {
     1: "a reset of the GPU",
     2: "a reboot of the node",
@@ -49,7 +53,7 @@ def _vendor(gpus: SeenGpus) -> Iterator[Check]:
     found = gpus.found
     name = f"gpu_{found.vendor.value}"
     if not found.library.up:
-        yield _library(name, found)
+        yield _library(name, found, gpus.released)
         return
     library = found.library
     versions = ", ".join(
@@ -71,8 +75,10 @@ def _vendor(gpus: SeenGpus) -> Iterator[Check]:
         yield from _activity(name, found, gpus.outside)
 
 
-def _library(name: str, found: GpuSnapshot) -> Check:
+def _library(name: str, found: GpuSnapshot, released: str) -> Check:
     library = found.library
+    if released:
+        return missing(name, released, _WHY_RELEASED)
     if library.reason in ("asleep", "released"):
         return missing(name, library.reason, _WHY_DOWN[library.reason])
     remedy = _REMEDIES.get((found.vendor.value, library.reason))
@@ -89,7 +95,7 @@ def _device(state: DeviceState) -> Iterator[Check]:
     name = f"gpu_{device.vendor.value}_{device.index}"
     if not state.up:
         why = _WHY_DOWN.get(state.reason, "")
-        yield failed(name, f"{device.model} {device.uuid}: {state.reason or 'no answer yet'}", why)
+        yield failed(name, f"{_who(device)}: {state.reason or 'no answer yet'}", why)
         return
     readings = state.readings
     action = readings.integer(GpuField.RECOVERY_ACTION) if readings is not None else None
@@ -97,6 +103,13 @@ def _device(state: DeviceState) -> Iterator[Check]:
         yield warning(name, f"{device.model} wants {_ACTIONS.get(action, f'action {action}')}")
     if readings is not None and readings.integer(GpuField.REMAPPED_FAILURE):
         yield warning(name, f"{device.model}: a bad row of memory could not be replaced", "Have the board replaced.")
+
+
+def _who(device: GpuDevice) -> str:
+    """Return model and uuid; one that answered nobody since it was put in has neither."""
+    if device.model == UNKNOWN:
+        return f"the library's number {device.index}, which never told who it is"
+    return f"{device.model} {device.uuid}"
 
 
 def _events(name: str, found: GpuSnapshot) -> Iterator[Check]:

@@ -47,6 +47,8 @@ class SeenGpus:
     found: GpuSnapshot
     outside: tuple[OutsideState, ...] = ()
     expected: int = 0
+    released: str = ""
+    """Since when and by whom the agent here has given them back, in words; they were not opened then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from kwhere.core.errors import KwhereError
 from kwhere.local.doctor import Check, Examination, missing, ok, warning
 from kwhere.local.doctor_place import Here
 
-NOT_A_FAULT = frozenset({"absent", "unconfigured", "off", "spare", "on_ac", "recorded"})
+NOT_A_FAULT = frozenset({"absent", "unconfigured", "off", "spare", "on_ac", "recorded", "released", "asleep"})
 """Reasons of sources that are simply not here."""
 NODES_NAMED = 5
 NODES_ASKED = 1000

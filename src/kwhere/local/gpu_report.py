@@ -49,6 +49,8 @@ class GpuReport:
     vendors: tuple[VendorReport, ...]
     mapping: tuple[ClaimSourceState, ...] = ()
     has_kernel_log: bool = False
+    released: str = ""
+    """Since when and by whom the agent has given them back: nothing was opened then."""
 
     @property
     def is_well(self) -> bool:
@@ -74,6 +76,7 @@ def as_json(report: GpuReport) -> dict[str, Any]:
         "version": report.version,
         "kernel": report.kernel,
         "kernel_log": report.has_kernel_log,
+        "released": report.released or None,
         "bus": [_bus(gpu) for gpu in report.bus],
         "vendors": [_vendor(vendor) for vendor in report.vendors],
         "mapping": [

@@ -10,6 +10,7 @@ from kwhere.devices.xid import xid_meaning
 from kwhere.discovery.gpu_mapping import ClaimSourceState
 from kwhere.local.doctor import counted
 from kwhere.local.gpu_report import GpuReport, VendorReport, alike, facts_of, missing_of
+from kwhere.local.gpu_value_words import fact_words, value_words
 
 _MILLI = 1000
 
@@ -22,6 +23,8 @@ def lines_of(report: GpuReport, width: int) -> list[str]:
         lines += _wrapped("  ", " ".join(word for word in words if word), width)
     if not report.bus:
         lines.append("  no GPU")
+    if report.released:
+        lines += ["", *_wrapped("", f"GPUs were not opened: {report.released}", width)]
     for vendor in report.vendors:
         lines += ["", *_vendor(vendor, width)]
     if not report.vendors:
@@ -84,7 +87,7 @@ def _device(state: DeviceState, width: int) -> Iterator[str]:
         f"PCI {device.pci or 'unknown'}, minor {'unknown' if device.minor is None else device.minor}, {mig}",
         width,
     )
-    facts = ", ".join(f"{name} {value}" for name, value in facts_of(device.facts).items())
+    facts = ", ".join(f"{name} {fact_words(name, value)}" for name, value in facts_of(device.facts).items())
     if facts:
         yield from _wrapped("  ", facts, width)
     processes = state.processes_missing or "unknown" if state.processes is None else len(state.processes)
@@ -112,7 +115,9 @@ def _readings(readings: Readings, width: int, *, everything: bool = True) -> Ite
         yield f"    activity by {readings.activity}"
     for name in GpuField:
         if name in readings.values:
-            yield f"    {name.value:<34}{readings.values[name]:>20}"
+            value = readings.values[name]
+            words = value_words(name, value)
+            yield from _wrapped("    ", f"{name.value:<34}{value:>20}{f'  {words}' if words else ''}", width)
     if not everything:
         return
     reasons: dict[str, list[str]] = {}
