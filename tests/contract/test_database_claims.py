@@ -124,6 +124,26 @@ def test_the_span_is_widened_by_two_minutes(site: Site, start_s: int, end_s: int
     assert counts.unverified == 0
 
 
+def test_what_was_there_before_its_manager_was_asked_began_when_a_node_says(site: Site) -> None:
+    site.take(worked())
+    seen = [said("7", start, run="7", is_start_known=False) for start in (5000, 9000)]
+
+    assert tell(site.engine, seen[0]).claimed == 1
+    first = site.reader.unit("c1", "slurm", "7")
+    tell(site.engine, seen[1])
+    later = site.reader.unit("c1", "slurm", "7")
+
+    assert (first.started_at.timestamp(), later.started_at) == (1_764_000_000, first.started_at)
+    assert first.energy_total_uj == 3600 * J
+
+
+def test_the_earliest_sight_is_kept_where_no_node_tells(site: Site) -> None:
+    for start in (5000, 9000, 4000):
+        tell(site.engine, said("7", start, run="7", is_start_known=False))
+
+    assert [unit.started_at for unit in site.reader.units(UnitQuery()).items] == [said("7", 4000).started_at]
+
+
 def test_a_reused_id_is_another_run_of_another_owner(site: Site) -> None:
     journal = worked()
     journal.append([system(figures(0, 0))], seconds=4000)

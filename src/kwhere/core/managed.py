@@ -35,6 +35,8 @@ class ManagerUnit:
     started_at: datetime
     ended_at: datetime | None = None
     """None while it runs."""
+    is_start_known: bool = True
+    """False: it was there already when it was first seen; the earliest start that anybody knows of is kept."""
     submitted_at: datetime | None = None
     name: str | None = None
     user: str | None = None

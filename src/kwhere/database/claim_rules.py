@@ -69,7 +69,8 @@ def judge(run: OpenRun, candidates: Sequence[Candidate], now_ns: int) -> Verdict
 def _fits(run: OpenRun, candidate: Candidate) -> bool:
     if candidate.run == candidate.unit == run.run:  # an id that is unique for ever needs no time
         return True
-    if run.created_ns < candidate.started_ns - TOLERANCE_NS:
+    # Its manager may have seen it late: nothing else of that id was there before.
+    if candidate.run != candidate.unit and run.created_ns < candidate.started_ns - TOLERANCE_NS:
         return False
     return candidate.ended_ns is None or run.created_ns <= candidate.ended_ns + TOLERANCE_NS
 

@@ -191,9 +191,17 @@ def _claim(connection: Connection, claimed: Sequence[tuple[OpenRun, Verdict]]) -
     connection.execute(
         update(schema.units).where(_units.id.in_(owners), _units.is_reported.is_(False)).values(is_reported=True)
     )
+    _begin_with_runs(connection, owners)
     sum_unit_totals(connection, owners)
     for book in (EMISSIONS, FIGURES):
         sum_units(connection, book, owners)
+
+
+def _begin_with_runs(connection: Connection, owners: Sequence[int]) -> None:
+    """A unit whose id is unique for ever ran before its manager saw it where a node says so."""
+    first = select(func.min(_runs.started_ns)).where(_runs.unit_id == _units.id).scalar_subquery()
+    late = update(schema.units).where(_units.id.in_(owners), _units.run == _units.unit, first < _units.started_ns)
+    connection.execute(late.values(started_ns=first))
 
 
 def _unit_ids(connection: Connection, run_ids: Sequence[int]) -> list[int]:

@@ -29,6 +29,7 @@ _UNIT_MERGES = {
 }
 GROUP_TAGS = ("array_job", "het_job", "array_id")
 """Tags by which a job says what it is part of: SLURM's arrays and heterogeneous jobs, OAR's arrays."""
+_UNKNOWN_START_MERGES = {**_UNIT_MERGES, "started_ns": Merge.SMALLER}
 _LONGEST = {"unit": 512, "run": 600}
 
 
@@ -51,8 +52,10 @@ def write_units(
         projects = ensure_accounts(
             connection, schema.projects, turn.cluster_id, _seen(latest.values(), "project", turn)
         )
-        rows = [_row(turn, unit, users, projects) for unit in latest.values()]
-        bulk.upsert(connection, schema.units, _UNIT_KEY, _UNIT_MERGES, rows)
+        for is_known, merges in ((True, _UNIT_MERGES), (False, _UNKNOWN_START_MERGES)):
+            told = [unit for unit in latest.values() if unit.is_start_known is is_known]
+            rows = [_row(turn, unit, users, projects) for unit in told]
+            bulk.upsert(connection, schema.units, _UNIT_KEY, merges, rows)
         return claim_units(connection, turn, {unit for unit, _ in latest})
 
 

@@ -62,6 +62,14 @@ def test_an_id_that_is_unique_for_ever_needs_no_time() -> None:
     assert judge(pod, [replace(THEIRS, unit="uid", run="uid", ended_ns=1000 * S)], 0).claim == CLAIMED
 
 
+def test_an_id_that_is_unique_for_ever_may_have_been_seen_late() -> None:
+    late = replace(THEIRS, unit="uuid", run="uuid", started_ns=5000 * S, ended_ns=6000 * S)
+    start = replace(RUN, unit="uuid", run="uuid@1000")
+
+    assert judge(start, [late], 0).claim == CLAIMED
+    assert judge(replace(start, created_ns=9000 * S), [late], 0).claim is None
+
+
 @given(st.integers(-(10**6), 10**6), st.integers(0, 10**6), st.booleans())
 def test_only_within_the_widened_span(start_s: int, length_s: int, lives: bool) -> None:
     ended_ns = None if lives else (start_s + length_s) * S
