@@ -13,8 +13,10 @@ from tests.journals import HandJournal
 
 from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
-from kwhere.cli.unit import report
-from kwhere.cli.units import units, write
+from kwhere.cli.unit_fields import parse_format
+from kwhere.cli.unit_output import Output, Style, write_units
+from kwhere.cli.unit_page import report
+from kwhere.cli.units import units
 from kwhere.database.figure_settings import CostSettings, EmbodiedEntry, TariffEntry, WaterEntry
 from kwhere.database.records import UsageBy
 from kwhere.database.settings import SiteSettings
@@ -124,8 +126,8 @@ def test_pages_without_cost_have_no_column_for_it(site: Site) -> None:
 def test_the_report_of_a_unit_says_which_is_which(client: AsgiClient) -> None:
     lines = [line.strip() for line in report(client.get("/api/v1/units/c1/slurm/a").json())]
 
-    assert "CO2e: 24.0 g (zone FR, provider fixed, average, static)" in lines
-    assert "CO2e marginal: 96.0 g (zone FR, provider watttime, marginal, static)" in lines
+    assert "CO2e: 24.0 g at 150 g/kWh with PUE (zone FR, fixed, average, static)" in lines
+    assert "CO2e marginal: 96.0 g (zone FR, watttime, marginal, static)" in lines
     assert "Cost: 0.0600 EUR" in lines
     assert any(line.startswith("Embodied CO2e: 16.0 g (9.13 g to 32.0 g") for line in lines)
     assert "Water: 0.560 l" in lines
@@ -134,8 +136,8 @@ def test_the_report_of_a_unit_says_which_is_which(client: AsgiClient) -> None:
 def test_format_chooses_columns(client: AsgiClient, capsys: pytest.CaptureFixture[str]) -> None:
     items = client.get("/api/v1/units").json()["items"]
 
-    write(items, "csv", ["unit", "emissions_grams", "emissions_marginal_grams", "cost"])
-    write(items, None, ["unit", "cost", "name"])
+    write_units(items, Output(Style.CSV, parse_format("unit,emissions_grams,emissions_marginal_grams,cost")))
+    write_units(items, Output(chosen=parse_format("unit,cost,name")))
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "unit,emissions_grams,emissions_marginal_grams,cost"
@@ -148,9 +150,8 @@ def test_an_unknown_column_is_a_usage_error() -> None:
     outcome = CliRunner().invoke(units, ["--format", "unit,watts"])
 
     assert outcome.exit_code == 2
-    assert "--format: expected of cluster, manager," in outcome.output
-    assert "found 'watts'" in outcome.output
-    assert "embodied_grams_min" in CliRunner().invoke(units, ["--format", "help"]).output.splitlines()
+    assert "--format: expected a field that --helpformat lists, found 'watts'" in outcome.output
+    assert "embodied_grams_min" in CliRunner().invoke(units, ["--helpformat"]).output
 
 
 def test_without_a_type_of_its_node_there_is_no_embodied_figure(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,13 +41,17 @@ def server_options(command: CommandT) -> CommandT:
 
 
 class Api:
-    """GET on `/api/v1`; a problem becomes an error of ours."""
+    """GET on `/api/v1`; a problem becomes an error of ours. Nothing is read before the first question."""
 
     def __init__(self, server: str | None, token_file: Path | None, state: Path | None) -> None:
         state = state or default_state_dir(os.environ)
         url = server or _read(state / "url") or DEFAULT_URL
-        self._url = url.rstrip("/")
-        self._client = HttpClient(self._url, token=_token(token_file, None if server else state / "token"))
+        self.url = url.rstrip("/")
+        self._token_files = (token_file, None if server else state / "token")
+
+    @cached_property
+    def _client(self) -> HttpClient:
+        return HttpClient(self.url, token=_token(*self._token_files))
 
     def get(self, path: str, params: Mapping[str, str | None] | None = None) -> Json:
         """Return the answer's object. Raises NotFound, NotPermitted, Unavailable, SourceError."""
@@ -55,10 +60,10 @@ class Api:
             answer = self._client.get(f"/api/v1{path}", params=given)
         except Unavailable as error:
             hint = " (start it with `kwhere up`, or name it with --server)" if error.reason == "refused" else ""
-            raise Unavailable(error.reason, f"{self._url}: no answer: {error.reason}{hint}") from error
+            raise Unavailable(error.reason, f"{self.url}: no answer: {error.reason}{hint}") from error
         if answer.status != 200:
-            raise problem(self._url, answer)
-        return _object(self._url, answer)
+            raise problem(self.url, answer)
+        return _object(self.url, answer)
 
     def pages(self, path: str, params: Mapping[str, str | None], limit: int) -> Iterator[Json]:
         """Yield up to `limit` items over as many pages as that takes."""

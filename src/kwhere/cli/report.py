@@ -11,7 +11,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, output_width, render
-from kwhere.cli.units import currency_of, money
+from kwhere.cli.unit_table import currency_of, money
 from kwhere.reports.figures import CPU_TIME, ENERGY, GPU_TIME, MASS, NO_DATA, choose_scale, share
 
 KINDS = ("user", "project", "manager", "cluster", "node", "day")

@@ -3,11 +3,17 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from kwhere.cli.streams import visible, wants_colour
 
 BAR = "▇"
 WIDE = 10_000
+_GAP = 2
+_NARROW = frozenset("–▇×…")
+_FIRST_ODD = "\u0300"
+"""From here on a sign may take no column, or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,12 @@ class Column:
     is_number: bool = False
     shrinks: bool = False
     min_width: int = 6
+    rank: int = 0
+    """Where shrinking is not enough, columns of the highest rank are left out first; 0 is never."""
+    width: int | None = None
+    """So wide, whatever is in it."""
+    paint: Callable[[str], str] | None = None
+    """Colours a cell, on a terminal that takes colour."""
 
 
 def output_width() -> int:
@@ -25,12 +37,18 @@ def output_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
 
 
-def render(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the lines of a table with a header line."""
-    widths = [max([len(c.header), *(len(row[i]) for row in rows)]) for i, c in enumerate(columns)]
+def render(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, has_header: bool = True
+) -> list[str]:
+    """Return the lines of a table, with a header line unless told otherwise."""
+    cells = [[visible(text) for text in row] for row in rows]
+    widths = [_width(column, [row[i] for row in cells], has_header) for i, column in enumerate(columns)]
+    shown = _kept(columns, widths, width)
+    columns, widths = [columns[i] for i in shown], [widths[i] for i in shown]
     _shrink(columns, widths, width)
-    lines = [_line(columns, widths, [column.header for column in columns])]
-    return lines + [_line(columns, widths, row) for row in rows]
+    lines = [_line(columns, widths, [column.header for column in columns])] if has_header else []
+    is_coloured = wants_colour()
+    return lines + [_line(columns, widths, [row[i] for i in shown], is_coloured=is_coloured) for row in cells]
 
 
 def bar(ratio: float | None, width: int) -> str:
@@ -42,11 +60,46 @@ def bar(ratio: float | None, width: int) -> str:
 
 def cut(text: str, width: int) -> str:
     """Return `text` in at most `width` columns, a cut marked by `+`."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "+"
+    if columns_of(text) <= width:
+        return text
+    kept = text[: max(0, width - 1)]
+    while columns_of(kept) > width - 1:
+        kept = kept[:-1]
+    return kept + "+" if width > 0 else ""
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal `text` takes."""
+    if all(sign < _FIRST_ODD or sign in _NARROW for sign in text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _width(column: Column, texts: Sequence[str], has_header: bool) -> int:
+    if column.width is not None:
+        return column.width
+    return max([columns_of(column.header) if has_header else 0, *map(columns_of, texts)])
+
+
+def _least(column: Column, width: int) -> int:
+    return min(width, column.min_width) if column.shrinks else width
+
+
+def _kept(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+    """Return the columns that fit once those that shrink have shrunk."""
+    kept = list(range(len(columns)))
+    while sum(_least(columns[i], widths[i]) for i in kept) + _GAP * (len(kept) - 1) > width:
+        last = max(kept, key=lambda i: columns[i].rank)
+        if columns[last].rank == 0:
+            break
+        kept.remove(last)
+    return kept
 
 
 def _shrink(columns: Sequence[Column], widths: list[int], width: int) -> None:
-    excess = sum(widths) + 2 * (len(widths) - 1) - width
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
     while excess > 0:
         open_columns = [i for i, c in enumerate(columns) if c.shrinks and widths[i] > c.min_width]
         if not open_columns:
@@ -56,9 +109,11 @@ def _shrink(columns: Sequence[Column], widths: list[int], width: int) -> None:
         excess -= 1
 
 
-def _line(columns: Sequence[Column], widths: Sequence[int], texts: Sequence[str]) -> str:
-    cells = [
-        cut(text, size).rjust(size) if column.is_number else cut(text, size).ljust(size)
-        for column, size, text in zip(columns, widths, texts, strict=True)
-    ]
-    return "  ".join(cells).rstrip()
+def _line(columns: Sequence[Column], widths: Sequence[int], texts: Sequence[str], *, is_coloured: bool = False) -> str:
+    cells = []
+    for column, size, text in zip(columns, widths, texts, strict=True):
+        short = cut(text, size)
+        blanks = " " * (size - columns_of(short))
+        painted = column.paint(short) if is_coloured and column.paint else short
+        cells.append(blanks + painted if column.is_number else painted + blanks)
+    return (" " * _GAP).join(cells).rstrip()

@@ -1,232 +1,130 @@
 """`kwhere units`: the list of units, in sacct's manner."""
 
-import csv
-import io
-import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kwhere.cli.client import Api, Json, server_options
-from kwhere.cli.table import Column, output_width, render
-from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale, significant
+from kwhere.cli.unit_absence import why_nothing
+from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
+from kwhere.cli.unit_output import Output, Style, write_units
+from kwhere.cli.unit_questions import SORTS, WAITING, Sort, ask_units, ask_waiting, job_text, parse_sort
 
-SORTS = ("energy_joules", "power_watts", "cpu_seconds", "gpu_busy_seconds", "started_at", "ended_at")
-
-CSV_FIELDS: dict[str, Callable[[Json], Any]] = {
-    "cluster": lambda u: u["cluster"],
-    "manager": lambda u: u["manager"],
-    "unit": lambda u: u["unit"],
-    "run": lambda u: u["run"],
-    "name": lambda u: u["name"],
-    "user": lambda u: u["user"],
-    "project": lambda u: u["project"],
-    "state": lambda u: u["state"],
-    "started_at": lambda u: u["started_at"],
-    "ended_at": lambda u: u["ended_at"],
-    "power_watts": lambda u: u["power_watts"],
-    "energy_joules": lambda u: u["energy_joules_total"],
-    "cpu_seconds": lambda u: cpu_seconds(u),
-    "emissions_grams": lambda u: u["emissions_grams"],
-    "method": lambda u: u["method"],
-    "gpus_allocated": lambda u: gpus_allocated(u),
-    "gpu_busy_seconds": lambda u: u.get("gpu_busy_seconds"),
-    "gpu_utilization_ratio": lambda u: u.get("gpu_utilization_ratio"),
-    "gpu_held_idle_seconds": lambda u: u.get("gpu_held_idle_seconds"),
-    "gpu_held_idle_joules": lambda u: u.get("gpu_held_idle_joules"),
-}
-
-FORMAT_FIELDS: dict[str, Callable[[Json], Any]] = {
-    **CSV_FIELDS,
-    "nodes": lambda u: " ".join(u["nodes"]),
-    "submitted_at": lambda u: u.get("submitted_at"),
-    "queue": lambda u: u.get("queue"),
-    "group": lambda u: u.get("group"),
-    "emissions_marginal_grams": lambda u: u.get("emissions_marginal_grams"),
-    "cost": lambda u: u.get("cost"),
-    "cost_currency": lambda u: u.get("cost_currency"),
-    "water_litres": lambda u: u.get("water_litres"),
-    "embodied_grams": lambda u: (u.get("embodied_grams") or {}).get("value"),
-    "embodied_grams_min": lambda u: (u.get("embodied_grams") or {}).get("min"),
-    "embodied_grams_max": lambda u: (u.get("embodied_grams") or {}).get("max"),
-}
-"""What `--format` may name."""
-
-
-def cpu_seconds(item: Json) -> float | None:
-    """Return user + system CPU seconds of a unit; None where not measured."""
-    parts = item.get("cpu_seconds") or {}
-    known = [value for value in (parts.get("user"), parts.get("system")) if value is not None]
-    return sum(known) if known else None
-
-
-def gpus_allocated(item: Json) -> float | None:
-    """Return how many GPUs and instances a unit was given, shares as fractions; None for none."""
-    return sum((item.get("allocation") or {}).get("gpus", {}).values()) or None
-
-
-def count(value: float | None) -> str:
-    """Return a number of GPUs: whole where it is, else two digits."""
-    return NO_DATA if value is None else f"{value:.2g}" if value < 10 else f"{value:.0f}"
+READ_AT_ONCE = 20
+"""So many a person reads, unless they ask for more."""
+ALL = 1_000_000_000
+_SEVERAL = ("user", "project", "cluster", "manager", "queue", "node")
 
 
 @click.command()
-@click.option("-u", "--user", help="Only units of this user")
-@click.option("-A", "--account", "project", help="Only units of this project (account)")
-@click.option("-M", "--cluster", help="Only units of this cluster")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option(
+    "-j", "--jobs", "jobs", multiple=True, help="Only these ids: 123,123_4,123_[1-3],123+0,100-105; - is stdin"
+)
+@click.option("-u", "--user", help="Only units of this user, or of several: alice,bob")
+@click.option("-a", "--allusers", is_flag=True, help="All that you may see: so it is anyway without -u")
+@click.option("-A", "--account", "project", help="Only units of this account (project), or of several")
+@click.option("-M", "--cluster", "--clusters", help="Only units of this cluster, or of several")
 @click.option("-m", "--manager", help="Only units of this manager: slurm, kubernetes, docker, systemd, process, …")
-@click.option("-s", "--state", help="Only units in this state: running, ended  [running with --sort power_watts]")
-@click.option("-S", "--starttime", "start", help="Units alive after this time: ISO 8601, `today`, `now-7days`")
+@click.option("-r", "--partition", "--queue", "queue", help="Only units of this partition, queue or namespace")
+@click.option("-N", "--node", "--nodelist", "node", help="Only units that ran on this node, or on several")
+@click.option(
+    "-s", "--state", help="Only units in these states: running, ended, pending, failed,timeout, … or CD, F, TO"
+)
+@click.option(
+    "-S", "--starttime", "start", help="Units alive after this time: 14:30, today, now-7days, 2026-10-25T02:30"
+)
 @click.option("-E", "--endtime", "end", help="Units alive before this time")
-@click.option("-q", "--query", help="Only units whose id, name or user contains this text")
-@click.option("--sort", type=click.Choice(SORTS), default="energy_joules", show_default=True)
+@click.option("--running", is_flag=True, help="Also those that have not ended, whatever the time")
+@click.option("-q", "--query", "q", help="Only units whose id, name or user contains this text")
+@click.option("--sort", default="energy_joules", show_default=True, help=f"By {', '.join(SORTS)}; + is smallest first")
 @click.option("--ascending", is_flag=True, help="Smallest first")
-@click.option("-n", "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(min=0), help="So many; 0: all  [20 where a person reads, else all]")
+@click.option("-o", "--format", "fields", help="Only these fields: id,name%20,energy_joules; +queue adds one")
+@click.option("--helpformat", is_flag=True, help="List the fields with their units and what sacct calls them")
+@click.option("-n", "--noheader", is_flag=True, help="Without a line of headers")
+@click.option("--no-trunc", is_flag=True, help="Cut nothing, however narrow the terminal is")
 @click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
+@click.option("--yaml", "style", flag_value="yaml", help="The same as YAML")
 @click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
-@click.option("-o", "--format", "fields", help="Only these columns, comma-separated, in base units; `help` lists them")
 @click.option("-P", "--parsable2", "style", flag_value="parsable", help="The CSV's columns separated by |")
+@click.option("--delimiter", default="|", show_default=True, help="What separates the columns of -P")
+@click.option("-X", "--allocations", is_flag=True, help="Without steps: they are part of their jobs anyway")
+@click.option("-D", "--duplicates", is_flag=True, help="Every run of a requeued job: each is listed anyway")
 @server_options
-def units(
-    server: str | None,
-    token_file: Path | None,
-    state_dir: Path | None,
-    *,
-    style: str | None,
-    sort: str,
-    ascending: bool,
-    limit: int,
-    fields: str | None,
-    **filters: Any,
-) -> None:
-    """List units and what they used: the largest consumers first."""
-    from kwhere.cli.moments import parse_moment
+def units(server: str | None, token_file: Path | None, state_dir: Path | None, **given: Any) -> int:
+    """List units and what they used: the largest consumers first.
 
-    if fields == "help":
-        click.echo("\n".join(FORMAT_FIELDS))
-        return
-    chosen = None if fields is None else parse_fields(fields)
-
+    Figures are of a unit's whole life. ID is one of those that -j takes.
+    """
+    fields, style = given["fields"], Style(given["style"] or Style.TABLE)
+    if given["helpformat"] or fields in ("help", "ALL"):
+        click.echo("\n".join(help_lines()))
+        return 0
+    chosen = None if fields is None else parse_format(fields, READ if style is Style.TABLE else USUAL)
+    output = Output(style, chosen, not given["noheader"], _one_sign(given["delimiter"]), given["no_trunc"])
+    question = _Question(given, style)
     api = Api(server, token_file, state_dir)
-    start, end = filters.pop("start"), filters.pop("end")
-    if sort == "power_watts" and filters["state"] is None:
-        filters["state"] = "running"  # who draws power now: what has just ended does not
-    params = {
-        **{("q" if key == "query" else key): value for key, value in filters.items()},
-        "from": parse_moment(start) if start else None,
-        "to": parse_moment(end) if end else None,
-        "sort": sort if ascending else f"-{sort}",
-    }
-    items = list(api.pages("/units", params, limit))
-    write(items, style, chosen)
+    if not write_units(question.ask(api), output):
+        return _nothing(api, question)
+    if question.was_cut:
+        click.echo(f"the first {question.limit} units; --limit 0 lists all that match", err=True)
+    return 0
 
 
-def parse_fields(text: str) -> list[str]:
-    """Return the columns that `--format` names. Raises UsageError for one that there is not."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in FORMAT_FIELDS]
-    if unknown or not names:
-        found = f"found {unknown[0]!r}" if unknown else "found none"
-        raise click.UsageError(f"--format: expected of {', '.join(FORMAT_FIELDS)}; {found}")
-    return names
+class _Question:
+    """What was typed, as the API is asked. Raises UsageError, ConfigError."""
+
+    def __init__(self, given: Mapping[str, Any], style: Style) -> None:
+        from kwhere.cli.moments import parse_moment
+
+        self.sort: Sort = parse_sort(given["sort"], is_ascending=given["ascending"])
+        self.jobs = job_text([*given["ids"], *given["jobs"]])
+        self.filters: dict[str, str | None] = {name: given[name] for name in _SEVERAL}
+        states = [word.strip() for word in (given["state"] or "").split(",") if word.strip()]
+        self.states = [word for word in states if word.lower() not in WAITING]
+        self.waits = len(self.states) < len(states)
+        if self.sort.key == "power_watts" and not states:
+            self.states = ["running"]  # who draws power now: what has just ended does not
+        self.fixed: dict[str, str | None] = {
+            "state": ",".join(self.states) or None,
+            "job": self.jobs,
+            "q": given["q"],
+            "from": parse_moment(given["start"]) if given["start"] else None,
+            "to": parse_moment(given["end"]) if given["end"] else None,
+            "running": "true" if given["running"] else None,
+        }
+        is_read = style is Style.TABLE and self.jobs is None
+        self.limit = (READ_AT_ONCE if is_read else ALL) if given["limit"] is None else given["limit"] or ALL
+        self.was_cut = False
+
+    def ask(self, api: Api) -> Iterator[Json]:
+        """Yield what matches, up to the limit."""
+        left = self.limit
+        if self.waits:
+            for waiting in ask_waiting(api, self.filters, left):
+                yield waiting
+                left -= 1
+        if self.states or not self.waits:
+            for unit in ask_units(api, self.filters, self.fixed, self.sort, left + 1):
+                if left == 0:
+                    self.was_cut = True
+                    return
+                yield unit
+                left -= 1
 
 
-def write(items: Sequence[Json], style: str | None, chosen: Sequence[str] | None = None) -> None:
-    """Print units in one of the styles; `chosen`: these columns alone."""
-    if style == "json":
-        click.echo(json.dumps({"schema_version": 1, "items": items}, indent=1))
-    elif style in ("csv", "parsable"):
-        click.echo(_csv(items, "," if style == "csv" else "|", chosen or list(CSV_FIELDS)), nl=False)
-    elif chosen is not None:
-        click.echo("\n".join(_chosen(items, chosen)))
-    elif not items:
-        click.echo("no units match; a new one shows after its first slot", err=True)
-    else:
-        click.echo("\n".join(_table(items, output_width())))
+def _nothing(api: Api, question: _Question) -> int:
+    """Say on stderr why the list is empty; 1 where an id was named that is not there, or may not be seen."""
+    named = {**question.filters, "state": question.fixed["state"]}
+    absence = why_nothing(api, named, question.jobs)
+    click.echo("\n".join(absence.lines), err=True)
+    return 1 if absence.is_failure else 0
 
 
-def _chosen(items: Sequence[Json], names: Sequence[str]) -> list[str]:
-    cells = [[FORMAT_FIELDS[name](item) for name in names] for item in items]
-    is_number = [any(isinstance(row[at], int | float) for row in cells) for at in range(len(names))]
-    columns = [Column(name, is_number=number) for name, number in zip(names, is_number, strict=True)]
-    rows = [tuple(NO_DATA if cell is None or cell == "" else _cell(cell) for cell in row) for row in cells]
-    return render(columns, rows, output_width())
-
-
-def _cell(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _csv(items: Sequence[Json], delimiter: str, names: Sequence[str]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([[FORMAT_FIELDS[name](item) for name in names] for item in items])
-    return stream.getvalue()
-
-
-def currency_of(items: Sequence[Json]) -> str | None:
-    """Return the one currency of all costs; None: no cost is known, or several currencies are."""
-    found = {item.get("cost_currency") for item in items} - {None}
-    return found.pop() if len(found) == 1 else None
-
-
-def money(amount: float | None) -> str:
-    """Return an amount of money; a dash where it is not known."""
-    return NO_DATA if amount is None else f"{amount:.2f}" if abs(amount) >= 1 else significant(amount)
-
-
-def percent(ratio: float | None) -> str:
-    """Return a ratio for a column of percent."""
-    return NO_DATA if ratio is None else f"{100 * ratio:.0f}"
-
-
-def name_beside(item: Json) -> str:
-    """Return the unit's name where its id does not say it already."""
-    name = item["name"] or ""
-    return "" if name == item["unit"] or item["unit"].endswith(f":{name}") else name
-
-
-def _table(items: Sequence[Json], width: int) -> list[str]:
-    energy = choose_scale([i["energy_joules_total"] for i in items], ENERGY)
-    power = choose_scale([i["power_watts"] for i in items], POWER)
-    mass = choose_scale([i["emissions_grams"] for i in items], MASS)
-    cpu = choose_scale([cpu_seconds(i) for i in items], CPU_TIME)
-    currency = currency_of(items)
-    has_gpus = any(gpus_allocated(i) is not None for i in items)
-    columns = [
-        Column("MANAGER", shrinks=True),
-        Column("UNIT", shrinks=True, min_width=10),
-        Column("USER", shrinks=True),
-        Column("STATE", shrinks=True, min_width=5),
-        Column(power.unit, is_number=True),
-        Column(energy.unit, is_number=True),
-        Column(f"{mass.unit} CO2e", is_number=True),
-        Column(cpu.unit, is_number=True),
-        *([Column("GPUS", is_number=True), Column("GPU %", is_number=True)] if has_gpus else []),
-        *([Column(currency, is_number=True)] if currency else []),
-        Column("NAME", shrinks=True),
-    ]
-    rows = [
-        (
-            item["manager"],
-            item["unit"],
-            item["user"] or NO_DATA,
-            item["state"] or NO_DATA,
-            power.text(item["power_watts"]),
-            energy.text(item["energy_joules_total"]),
-            mass.text(item["emissions_grams"]),
-            cpu.text(cpu_seconds(item)),
-            *((count(gpus_allocated(item)), percent(item.get("gpu_utilization_ratio"))) if has_gpus else ()),
-            *([money(item.get("cost"))] if currency else []),
-            name_beside(item),
-        )
-        for item in items
-    ]
-    lines = render(columns, rows, width)
-    if all(item["method"] == "modelled" for item in items):
-        print("energy is estimated: no meter is readable (method modelled)", file=sys.stderr)
-    return lines
+def _one_sign(delimiter: str) -> str:
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise click.UsageError(f"--delimiter: expected one sign, found {delimiter!r}")
+    return delimiter

@@ -84,10 +84,15 @@ def duration(seconds: float | None) -> str:
         return NO_DATA
     if seconds < 60:
         return f"{significant(max(seconds, 0.0))} s"
+    return clock(seconds)
+
+
+def clock(seconds: float) -> str:
+    """Return whole seconds as SLURM writes them: `1-02:03:04`, `00:00:07`."""
     days, rest = divmod(round(seconds), 86400)
     hours, rest = divmod(rest, 3600)
-    clock = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
-    return f"{days}-{clock}" if days else clock
+    time = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
+    return f"{days}-{time}" if days else time
 
 
 def ago(moment: datetime, now: datetime) -> str:

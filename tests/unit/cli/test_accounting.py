@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kwhere.cli.main import run_root
-from kwhere.cli.units import name_beside
+from kwhere.cli.unit_table import name_beside
 
 UNIT: dict[str, Any] = {
     "cluster": "local",
@@ -159,7 +159,7 @@ def test_units_fit_80_columns(state: Path, capsys: pytest.CaptureFixture[str], m
 def test_units_as_json_and_csv(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_root(["units", "--state-dir", str(state), "--json"])
     document = json.loads(capsys.readouterr().out)
-    run_root(["units", "--state-dir", str(state), "--csv", "-n", "1"])
+    run_root(["units", "--state-dir", str(state), "--csv", "--limit", "1"])
     lines = capsys.readouterr().out.splitlines()
 
     assert document["items"][0] == UNIT

@@ -8,9 +8,10 @@ import pytest
 from tests.unit.cli.test_accounting import UNIT, USAGE_ROW
 
 from kwhere.cli import report as report_command
-from kwhere.cli import units as units_command
-from kwhere.cli.unit import report
-from kwhere.cli.unit_gpus import gpu_lines
+from kwhere.cli.unit_nodes import node_lines
+from kwhere.cli.unit_output import Output, write_units
+from kwhere.cli.unit_page import report
+from kwhere.cli.unit_table import count
 
 GIB = 2**30
 H100 = "NVIDIA H100 80GB HBM3"
@@ -76,25 +77,33 @@ def test_a_job_report_has_a_bar_per_gpu() -> None:
 
 
 def test_a_gpu_held_idle_is_said_with_what_it_cost_case_gpu_61() -> None:
-    lines = report(JOB)
+    finding = {
+        "kind": "gpu_idle",
+        "text": "held GPU 1 idle for 03:10:00, 900 Wh",
+        "action": "give it work or release it",
+        "grave": False,
+        "since": "2026-11-29T17:50:00Z",
+    }
+
+    lines = report({**JOB, "findings": [finding]})
 
     at = next(n for n, line in enumerate(lines) if "idle for" in line)
     note = f"{lines[at]} {lines[at + 1].strip()}"
-    assert note.startswith("          Note: held GPU 1 idle for 03:10:00, 900 Wh, still idle since 2026-11-29 ")
-    assert sum("idle for" in line for line in lines) == 1
+    assert note.startswith("       Finding: held GPU 1 idle for 03:10:00, 900 Wh, since 2026-11-29 ")
+    assert note.endswith(": give it work or release it")
 
 
 def test_gpus_of_several_nodes_stand_under_their_nodes() -> None:
-    lines = list(gpu_lines({**JOB, "gpus": [GPU, {**IDLE, "node": "n2", "idle_since": None}]}, 80))
+    lines = list(node_lines({**JOB, "gpus": [GPU, {**IDLE, "node": "n2"}]}, 80))
 
     assert (lines[0], lines[2]) == ("  n1", "  n2")
-    assert any("held GPU 1 on n2 idle for 03:10:00, 900 Wh" in line for line in lines)
+    assert lines[3].startswith("         GPU 1: [")
 
 
 def test_an_instance_is_called_by_its_profile_and_what_is_unknown_is_a_dash() -> None:
     instance = {**GPU, "profile": "1g.10gb", "mig": "MIG-0", "utilization_ratio": None, "memory_total_bytes": None}
 
-    line = next(gpu_lines({**JOB, "gpu_utilization_ratio": None, "gpus": [instance]}, 80))
+    line = next(node_lines({**JOB, "gpu_utilization_ratio": None, "gpus": [instance]}, 80))
 
     assert line == " GPU 0 1g.10gb: [                        ]       –  60.0/– GiB  1.40 kWh"
 
@@ -106,8 +115,8 @@ def test_a_unit_without_gpus_has_no_block() -> None:
 @pytest.mark.usefixtures("eighty")
 def test_the_list_has_columns_of_gpus_where_any_unit_has_one() -> None:
     with redirect_stdout(io.StringIO()) as shown:
-        units_command.write([JOB, UNIT], None)
-        units_command.write([UNIT], None)
+        write_units([JOB, UNIT], Output())
+        write_units([UNIT], Output())
 
     head, job, plain, head_without, _ = shown.getvalue().splitlines()
     assert head.split()[-3:] == ["GPUS", "GPU", "%"] or "GPUS  GPU %" in head
@@ -118,7 +127,7 @@ def test_the_list_has_columns_of_gpus_where_any_unit_has_one() -> None:
 
 @pytest.mark.parametrize(("amount", "text"), [(None, "–"), (2.0, "2"), (0.333, "0.33"), (16.0, "16"), (1.5, "1.5")])
 def test_a_number_of_gpus_is_whole_where_it_is(amount: float | None, text: str) -> None:
-    assert units_command.count(amount) == text
+    assert count(amount) == text
 
 
 @pytest.mark.usefixtures("eighty")

@@ -1,0 +1,63 @@
+"""Why a list of units is empty: nothing there, not permitted, or its manager cannot be read."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kwhere.cli.client import Api, Json
+from kwhere.cli.unit_questions import several
+from kwhere.cli.unit_values import local_time
+from kwhere.core.errors import KwhereError
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Sentences for a person; `is_failure`: what was asked for by name is not there, or not for the asker."""
+
+    lines: tuple[str, ...]
+    is_failure: bool
+
+
+def why_nothing(api: Api, filters: Mapping[str, str | None], jobs: str | None) -> Absence:
+    """Return why nothing matches, as far as the server can tell."""
+    denied = _denied(api, filters)
+    if denied is not None:
+        return Absence((denied,), is_failure=True)
+    first = f"no unit has one of the ids {jobs}" if jobs else "no units match; a new one shows after its first slot"
+    return Absence((first, *_unread(api, filters)), is_failure=jobs is not None)
+
+
+def _denied(api: Api, filters: Mapping[str, str | None]) -> str | None:
+    """Return that others' units may not be seen, where somebody else was named."""
+    asker = _answer(api, "/whoami")
+    if asker is None or asker.get("everything", True):
+        return None
+    for key, seen in (("user", asker.get("users")), ("project", asker.get("projects"))):
+        others = [name for name in several(filters.get(key)) if name is not None and name not in (seen or [])]
+        if others:
+            return f"not permitted: {key} {', '.join(others)}: {asker.get('ask') or 'others need the role operator'}"
+    return None
+
+
+def _unread(api: Api, filters: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield which managers cannot be read: accounting is off, or the server may not ask."""
+    found = _answer(api, "/managers") or {"items": []}
+    clusters, managers = several(filters.get("cluster")), several(filters.get("manager"))
+    for item in found["items"]:
+        if clusters != [None] and item["cluster"] not in clusters:
+            continue
+        if managers != [None] and item["manager"] not in managers:
+            continue
+        if item["error"]:
+            since = f" since {local_time(item['error_since'])}" if item.get("error_since") else ""
+            known = f"; known until {local_time(item['good_until'])}" if item.get("good_until") else ""
+            yield f"{item['manager']} of {item['cluster']} cannot be read{since}: {item['error']}{known}"
+        elif not item.get("good_until"):
+            yield f"{item['manager']} of {item['cluster']} has not been read yet"
+
+
+def _answer(api: Api, path: str) -> Json | None:
+    """Return what the server says beside; None where it does not say, which is no error here."""
+    try:
+        return api.get(path)
+    except KwhereError:
+        return None

@@ -1,0 +1,105 @@
+"""Which unit an id means: `4242`, `123_4`, `123.batch`, a pod's name, MANAGER/ID, CLUSTER/ID, NAMESPACE/POD."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from kwhere.cli.client import Api, Json
+from kwhere.cli.unit_questions import ask_waiting
+from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
+
+MOST = 1000
+_SEARCHED = 10_000
+"""So many waiting units are looked through for one id."""
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The units that an id means, each with its newest run; `runs` counts all of one."""
+
+    items: Sequence[Json]
+    runs: int = 1
+    is_group: bool = False
+    """Whether they are the parts of one array or heterogeneous job, which was asked for."""
+
+
+def unit_path(key: Key) -> str:
+    """Return the API's path of a unit."""
+    return "/units/" + "/".join(quote(part, safe="") for part in key)
+
+
+def key_of(item: Json) -> Key:
+    """Return cluster, manager and native id."""
+    return item["cluster"], item["manager"], item["unit"]
+
+
+def find_units(api: Api, ident: str, cluster: str | None, manager: str | None) -> Found:
+    """Return what `ident` means. Raises NotFound, which says what waits in a queue or how to search."""
+    head, slash, rest = ident.partition("/")
+    matches = _search(api, ident, cluster, manager)
+    if not matches and slash:
+        matches = [item for item in _search(api, rest, cluster, manager) if head in _places(item)]
+        ident_only = rest
+    else:
+        ident_only = ident
+    newest: dict[Key, Json] = {}
+    for item in sorted(matches, key=lambda item: str(item["started_at"])):
+        newest[key_of(item)] = item
+    if not newest:
+        raise NotFound(_nowhere(api, ident, ident_only))
+    groups = {(item["cluster"], item["manager"], _group(item)) for item in newest.values()}
+    is_group = len(newest) > 1 and len(groups) == 1 and next(iter(groups))[2] == ident_only
+    return Found(list(newest.values()), len(matches), is_group)
+
+
+def _search(api: Api, ident: str, cluster: str | None, manager: str | None) -> list[Json]:
+    where = {"cluster": cluster, "manager": manager}
+    try:
+        found = list(api.pages("/units", {**where, "job": ident}, MOST))
+    except (NotFound, NotPermitted, Unavailable, SourceError):
+        raise
+    except KwhereError:  # not written as an id: it may be a name
+        found = []
+    meant = [item for item in found if _is_meant(item, ident)]
+    if meant:
+        return meant
+    named = api.pages("/units", {**where, "q": ident}, MOST)
+    return [item for item in named if ident in _names(item)]
+
+
+def _is_meant(item: Json, ident: str) -> bool:
+    """A server that does not know this question answers with all units."""
+    words = {ident, ident.partition(".")[0]}
+    return "[" in ident or bool(words & {*_names(item), item["run"], _group(item)})
+
+
+def _names(item: Json) -> set[str | None]:
+    labels = item.get("labels") or {}
+    pod = f"{labels.get('kube_namespace')}/{labels['kube_pod']}" if labels.get("kube_pod") else None
+    return {item["unit"], item["name"], labels.get("job"), labels.get("kube_pod"), pod}
+
+
+def _places(item: Json) -> set[str | None]:
+    labels = item.get("labels") or {}
+    return {item["cluster"], item["manager"], labels.get("kube_namespace"), item.get("queue")}
+
+
+def _group(item: Json) -> str | None:
+    labels = item.get("labels") or {}
+    return labels.get("array_job") or labels.get("het_job") or labels.get("array_id")
+
+
+def _nowhere(api: Api, ident: str, ident_only: str) -> str:
+    for item in _waiting(api):
+        if ident_only in (item["unit"], (item.get("labels") or {}).get("job")):
+            why = f": {item['reason']}" if item.get("reason") else ""
+            return f"unit {ident}: it has not begun; it waits in {item.get('queue') or item['manager']}{why}"
+    return f"unit {ident}: not found; `kwhere units -q {ident}` searches parts of ids and names"
+
+
+def _waiting(api: Api) -> list[Json]:
+    try:
+        return list(ask_waiting(api, {}, _SEARCHED))
+    except KwhereError:
+        return []

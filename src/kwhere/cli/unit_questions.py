@@ -1,0 +1,111 @@
+"""What `kwhere units` asks the API: filters in sacct's manner, several values each, merged in one order."""
+
+import heapq
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from kwhere.cli.client import Api, Json
+from kwhere.cli.unit_values import cpu_seconds
+
+SORTS: Mapping[str, Callable[[Json], Any]] = {
+    "energy_joules": lambda u: u["energy_joules_total"],
+    "power_watts": lambda u: u["power_watts"],
+    "cpu_seconds": cpu_seconds,
+    "gpu_busy_seconds": lambda u: u.get("gpu_busy_seconds"),
+    "started_at": lambda u: _seconds(u["started_at"]),
+    "ended_at": lambda u: _seconds(u["ended_at"]),
+}
+_SHORT = {
+    "energy": "energy_joules",
+    "power": "power_watts",
+    "cpu": "cpu_seconds",
+    "gpu": "gpu_busy_seconds",
+    "start": "started_at",
+    "end": "ended_at",
+}
+WAITING = frozenset({"pending", "pd"})
+"""States of what waits in a queue: it has no run yet, and a list of its own."""
+_SLURM_OUT = re.compile(r"(?:.*/)?slurm-(\d+(?:_\d+)?)\.out")
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """By what a list is sorted."""
+
+    key: str = "energy_joules"
+    is_ascending: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """Return it as the API takes it."""
+        return self.key if self.is_ascending else f"-{self.key}"
+
+    def place(self, item: Json) -> tuple[bool, float]:
+        """Return where a unit stands: those without the figure at the end, either way."""
+        value = SORTS[self.key](item)
+        return (value is None, 0.0 if value is None else float(value) if self.is_ascending else -float(value))
+
+
+def parse_sort(text: str, *, is_ascending: bool = False) -> Sort:
+    """Return `energy`, `-power_watts` (largest first, as without a sign) or `+start`. Raises UsageError."""
+    name = _SHORT.get(text.lstrip("+-"), text.lstrip("+-"))
+    if name not in SORTS:
+        raise click.UsageError(f"--sort: expected one of {', '.join(SORTS)}, found {text!r}")
+    return Sort(name, is_ascending or text.startswith("+"))
+
+
+def job_text(words: Sequence[str]) -> str | None:
+    """Return ids as the API takes them; `-` is a list on stdin, `slurm-123_4.out` the job that wrote it."""
+    if not words:
+        return None
+    found: list[str] = []
+    for word in words:
+        found += sys.stdin.read().split() if word == "-" else [word]
+    return ",".join(out[1] if (out := _SLURM_OUT.fullmatch(word)) else word for word in found)
+
+
+def several(text: str | None) -> list[str | None]:
+    """Return the parts of a comma-separated filter; one None where it is not given."""
+    parts: list[str | None] = [part.strip() for part in (text or "").split(",") if part.strip()]
+    return parts or [None]
+
+
+def ask_units(
+    api: Api, filters: Mapping[str, str | None], fixed: Mapping[str, str | None], sort: Sort, limit: int
+) -> Iterator[Json]:
+    """Yield units in the order of the sort; `filters` may hold several values each, `fixed` hold one."""
+    names = list(filters)
+    questions = [
+        dict(zip(names, values, strict=True))
+        for values in itertools.product(*(several(filters[name]) for name in names))
+    ]
+    asked = {**fixed, "sort": sort.parameter}
+    answers = [api.pages("/units", {**question, **asked}, limit) for question in questions]
+    yield from itertools.islice(heapq.merge(*answers, key=sort.place), limit)
+
+
+def ask_waiting(api: Api, filters: Mapping[str, str | None], limit: int) -> Iterator[Json]:
+    """Yield what waits in queues as units without a start, the longest waiting first."""
+    names = [name for name in ("cluster", "manager", "user", "project", "queue") if name in filters]
+    for values in itertools.product(*(several(filters[name]) for name in names)):
+        for waiting in api.pages("/queue", dict(zip(names, values, strict=True)), limit):
+            yield _as_unit(waiting)
+
+
+def _as_unit(waiting: Json) -> Json:
+    asked = waiting.get("asked") or {}
+    unknown = dict.fromkeys(
+        ("run", "started_at", "ended_at", "power_watts", "cpu_seconds", "energy_joules_total", "emissions_grams")
+    )
+    return {**unknown, "method": None, "nodes": [], "quality": [], **waiting, "allocation": asked}
+
+
+def _seconds(text: str | None) -> float | None:
+    return None if text is None else datetime.fromisoformat(text).timestamp()

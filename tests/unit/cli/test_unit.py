@@ -1,0 +1,228 @@
+"""`kwhere unit`: the report worked out by hand, and what an id may look like."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.command_api import CommandApi, Query
+from tests.unit.cli.job_units import JOB, PLAIN, waiting
+
+from kwhere.cli.main import run_root
+from kwhere.cli.unit_page import report
+
+POD_UID = "7f9c24e8-3b12-4fef-91a0-6e2ba5d2c0aa"
+TASK = {**PLAIN, "unit": "4245", "labels": {"job": "4200_2", "array_job": "4200"}}
+POD = {
+    **PLAIN,
+    "cluster": "k8s",
+    "manager": "kubernetes",
+    "unit": POD_UID,
+    "run": POD_UID,
+    "name": "nb-7-0",
+    "labels": {"kube_namespace": "ml", "kube_pod": "nb-7-0"},
+}
+KNOWN: list[dict[str, Any]] = [JOB, PLAIN, TASK, POD]
+PAGE = """\
+================================================================================
+          Unit: slurm 4242 (4200_1)
+          Name: train resnet
+  User/Project: alice/vision
+         State: completed
+         Queue: gpu
+         Nodes: 2: n1, n2
+          CPUs: 32
+        Memory: 128 GiB (4.00 GiB per CPU)
+          GPUs: 2 × NVIDIA H100 80GB HBM3
+     Submitted: 2026-11-29 11:00:00 UTC
+       Started: 2026-11-29 12:00:00 UTC
+         Ended: 2026-11-29 16:00:00 UTC
+      Run time: 04:00:00
+       Cluster: hpc1
+--------------------------------------------------------------------------------
+           CPU: [▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇                    ]  50.0 %  64.0 CPU-h
+   Memory peak: [▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇                    ]  50.0 %  64.0 GiB
+     Power now: –
+  n1
+           CPU: [▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇      ]  75.0 %  48.0 CPU-h  1.90 kWh
+        Memory: [▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇      ]  75.0 %  48.0 GiB of 64.0 GiB
+         GPU 0: [▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇      ]  75.0 %  60.0/80.0 GiB  1.40 kWh
+  n2
+           CPU: [▇▇▇▇▇▇                  ]  25.0 %  16.0 CPU-h  1.90 kWh
+        Memory: [▇▇▇▇▇▇                  ]  25.0 %  16.0 GiB of 64.0 GiB
+         GPU 0: [                        ]   0.0 %  –/80.0 GiB  1.40 kWh
+ GPUs together: 37.5 % busy of the time held
+       Held by: a file of the scheduler's prolog
+--------------------------------------------------------------------------------
+COMPONENT  dynamic kWh  idle kWh  METHOD              share
+cpu              0.800     0.200  counter (powercap)  ▇▇▇▇▇
+dram                 –         –
+gpu               2.50     0.300  counter (nvml)      ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
+other                –         –
+        Energy: 3.80 kWh, method counter
+          CO2e: 213 g at 56.0 g/kWh with PUE (zone FR, static, average, static)
+          Cost: 0.760 EUR
+--------------------------------------------------------------------------------
+       Finding: held n2 GPU 0 idle for 04:00:00, 1.40 kWh; never used it: ask
+                for fewer GPUs
+          Note: gap: part of the time was not measured
+================================================================================
+"""
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[CommandApi]:
+    with CommandApi(tmp_path) as found:
+        found.routes["/units"] = answer
+        for item in KNOWN:
+            found.tells("/units/" + "/".join((item["cluster"], item["manager"], item["unit"])), item)
+        yield found
+
+
+def answer(query: Query) -> tuple[int, object]:
+    """Answer as the API: `job` finds ids, shown ids and arrays, `q` parts of names."""
+    words = query.get("job", "").split(".")[0]
+    if "_[" in words:
+        return 400, {"detail": "job: not this time"}
+    found = [
+        item
+        for item in KNOWN
+        if (words and words in (item["unit"], item["labels"].get("job"), item["labels"].get("array_job")))
+        or ("q" in query and query["q"] in f"{item['unit']} {item['name']}")
+    ]
+    return 200, {"items": found, "next": None}
+
+
+def test_the_report_worked_out_by_hand() -> None:
+    assert "\n".join(report(JOB)) + "\n" == PAGE
+    assert max(map(len, PAGE.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("ident", "unit"),
+    [
+        pytest.param("4243", "4243", id="number"),
+        pytest.param("4200_2", "4245", id="case_users_27_task"),
+        pytest.param("4243.batch", "4243", id="case_users_25_step"),
+        pytest.param("slurm/4243", "4243", id="manager and id"),
+        pytest.param("hpc1/4243", "4243", id="cluster and id"),
+        pytest.param("hpc1/slurm/4243", "4243", id="cluster, manager and id"),
+        pytest.param("preprocess", None, id="a name that several have"),
+        pytest.param("nb-7-0", POD_UID, id="pod"),
+        pytest.param("ml/nb-7-0", POD_UID, id="namespace and pod"),
+        pytest.param("train resnet", "4242", id="name"),
+    ],
+)
+def test_an_id_is_found_as_people_write_it(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str], ident: str, unit: str | None
+) -> None:
+    code = run_root(["unit", ident, "--json", "--state-dir", str(tmp_path)])
+
+    out, err = capsys.readouterr()
+    if unit is None:
+        assert code == 1
+        assert "several units have this id" in err
+        assert "hpc1/slurm/4243, hpc1/slurm/4245" in err
+    else:
+        assert (code, json.loads(out)["unit"]) == (0, unit)
+
+
+def test_the_number_of_an_array_lists_its_tasks_with_their_spread(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_root(["unit", "4200", "--state-dir", str(tmp_path)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["slurm", "4200_2"], ["slurm", "4200_1"]]
+    assert [line.split() for line in lines[-4:]] == [
+        ["energy", "kWh", "0.0150", "1.91", "3.80", "2"],
+        ["CPU", "50.0", "%", "75.0", "%", "100.0", "%", "2"],
+        ["memory", "50.0", "%", "62.5", "%", "75.0", "%", "2"],
+        ["run", "time", "00:30:00", "02:15:00", "04:00:00", "2"],
+    ]
+
+
+def test_a_unit_that_waits_says_so(api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    api.lists("/queue", {**waiting("4300"), "reason": "Priority"})
+
+    assert run_root(["unit", "4300", "--state-dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "kwhere: unit 4300: it has not begun; it waits in gpu: Priority\n"
+
+
+def test_an_error_stands_in_the_json_too(api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["unit", "77", "--json", "--state-dir", str(tmp_path)]) == 1
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["items"] == []
+    assert document["errors"][0]["kind"] == "not_found"
+
+
+def test_what_may_not_be_seen_is_not_permitted(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.refuses("/units", 403, "units of others need the role operator")
+
+    assert run_root(["unit", "4243", "--state-dir", str(tmp_path)]) == 1
+    assert "not permitted: units of others need the role operator" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        pytest.param(
+            {"cpu_efficiency_ratio": 0.0}, f"           CPU: [{'':40}]   0.0 %  2.00 CPU-h", id="case_users_10"
+        ),
+        pytest.param(
+            {"cpu_efficiency_ratio": None}, f"           CPU: [{'':40}]       –  2.00 CPU-h", id="case_users_9"
+        ),
+        pytest.param(
+            {"cpu_efficiency_ratio": 15.93}, f"           CPU: [{'▇' * 40}! 1593.0 %  2.00 CPU-h", id="case_users_12"
+        ),
+        pytest.param(
+            {"allocation": {"cpus": 4.0, "memory_bytes": None, "gpus": {}}, "memory_efficiency_ratio": None},
+            "        Memory: –",
+            id="case_users_4",
+        ),
+        pytest.param(
+            {"started_at": "2026-11-28T09:00:00Z", "ended_at": "2026-11-29T11:03:04Z"},
+            "      Run time: 1-02:03:04",
+            id="case_users_53",
+        ),
+        pytest.param({"elapsed_seconds": 60.0}, "      Run time: 00:01:00", id="case_users_35"),
+        pytest.param({"user": None}, "  User/Project: –/vision", id="nobody"),
+        pytest.param({"name": "evil\x1b[2Jname"}, "          Name: evil\ufffd[2Jname", id="no escape sequences"),
+    ],
+)
+def test_figures_are_shown_as_they_are(changes: dict[str, Any], line: str) -> None:
+    assert line in report({**PLAIN, **changes})
+
+
+def test_nothing_measured_is_no_zero() -> None:
+    none = dict.fromkeys(("energy_joules_total", "emissions_grams", "method", "cpu_seconds"))
+    unreported = {**PLAIN, **none, "energy_joules": {"total": None}, "emissions": [], "quality": ["unreported"]}
+
+    lines = report(unreported)
+
+    assert "        Energy: –, method –" in lines
+    assert "          CO2e: –" in lines
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_any_number_of_nodes_and_any_name_fits_80_columns(count: int) -> None:
+    nodes = [f"a-rather-long-node-name-{n:04d}.cluster.example.org" for n in range(count)]
+    runs = [{**JOB["node_runs"][0], "node": node} for node in nodes]
+
+    lines = report({**JOB, "name": "x" * 300, "user": "日本" * 40, "nodes": nodes, "node_runs": runs, "gpus": []})
+
+    assert max(map(len, lines)) <= 80
