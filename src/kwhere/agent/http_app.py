@@ -1,7 +1,9 @@
 """The agent's ASGI application: routes, methods, access, and the one place where a request catches everything."""
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -26,6 +28,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 _METHODS = ("GET", "HEAD")
 _PATHS = ("/", "/metrics", "/ledger", "/healthz")
 _PATIENCE_SECONDS = 10.0
+_BODY_SECONDS = 10.0
 _FIXED_HEADERS = (
     ("cache-control", "no-store"),
     ("x-content-type-options", "nosniff"),
@@ -36,8 +39,15 @@ _FIXED_HEADERS = (
 log = structlog.get_logger(__name__)
 
 
+class BodyTooLongError(Exception):
+    """A request brings more than is read."""
+
+
 class AnsweringApp(ABC):
     """Asks who it is, answers, and survives whatever happens; `rules` may be replaced while it runs."""
+
+    max_body_bytes = 0
+    """Longest body that is read; 0: none is."""
 
     def __init__(self, rules: AccessRules, clock: Clock) -> None:
         self.rules = rules
@@ -54,12 +64,20 @@ class AnsweringApp(ABC):
         if scope["type"] != "http":
             return
         request = request_of(scope)
-        answer = await self._answer_whatever_happens(request)
+        answer = await self._answer_whatever_happens(request, receive)
         await self._send(answer, request, send)
 
-    async def _answer_whatever_happens(self, request: Request) -> Answer:
+    async def _answer_whatever_happens(self, request: Request, receive: Receive) -> Answer:
         try:
-            return await self._answer(request)
+            return await self._answer(request, receive)
+        except TimeoutError:
+            return problem(HTTPStatus.REQUEST_TIMEOUT, "the body did not come in time", ("connection", "close"))
+        except BodyTooLongError:
+            return problem(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"expected at most {self.max_body_bytes} bytes",
+                ("connection", "close"),
+            )
         except WorkersBusyError:
             return problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered", ("retry-after", "10")
@@ -71,9 +89,14 @@ class AnsweringApp(ABC):
                 log.error("request failed", path=request.path[:100], fault=fault, count=repeats)
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this could not be answered; the log says why")
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request, receive: Receive) -> Answer:
         right = await self._right(request)
-        return right if isinstance(right, Answer) else await self.answer(request, right)
+        if isinstance(right, Answer):
+            return right
+        if self.max_body_bytes:
+            body = await asyncio.wait_for(read_body(receive, self.max_body_bytes), _BODY_SECONDS)
+            request = replace(request, body=body)
+        return await self.answer(request, right)
 
     async def _right(self, request: Request) -> Right | Answer:
         rules = self.rules
@@ -119,6 +142,18 @@ class HttpApp(AnsweringApp):
             refusal = self.rules.judge_ledger(request, right)
             return refusal if refusal is not None else await self._pulls.run(lambda: self._pages.ledger(request))
         return self._pages.healthz() if request.path == "/healthz" else self._pages.landing()
+
+
+async def read_body(receive: Receive, max_bytes: int) -> bytes:
+    """Return a request's body; what came until its sender left. Raises BodyTooLongError."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise BodyTooLongError
+        if not message.get("more_body", False):
+            return bytes(body)
 
 
 def request_of(scope: Scope) -> Request:

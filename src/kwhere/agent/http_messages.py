@@ -36,6 +36,8 @@ class Request:
     peer: Peer
     raw_path: bytes = b""
     """The path as it came, not decoded."""
+    body: bytes = b""
+    """Read only where an application asks for it."""
 
     def header(self, name: str) -> str:
         """Return a header's value, "" without it."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from kwhere.agent.http_pages import HttpParts, Pages
 from kwhere.agent.http_protocol import AgentServer, RuledApp, is_tls_error, server_config
 from kwhere.agent.http_settings import HttpSettings
 from kwhere.agent.listen import address_of, close_sockets, is_local, open_sockets, systemd_sockets
-from kwhere.agent.web_config import WebConfig, load_web_config, watched_files
+from kwhere.agent.web_config import WebConfig, certificate_files, load_web_config, watched_files
 from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError
 from kwhere.core.failure_memory import FailureMemory
@@ -52,6 +53,7 @@ class ServingFace:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: AgentServer | None = None
         self._app: RuledApp | None = None
+        self._serving_tls: ssl.SSLContext | None = None
         self._ready = threading.Event()
         self._stopping = False
         self._seen: Fingerprint = ()
@@ -105,11 +107,16 @@ class ServingFace:
         except ConfigError as error:
             self._tell(str(error))
             return False
+        only_certificate = _changed(self._seen, seen) <= {
+            str(file) for file in certificate_files(self._settings.config_file)
+        }
         self._seen = seen
         self._failures.recovered("web config")
         needs_new_server = web.tls is not None or self._app.rules.web.tls is not None
         self._app.rules = AccessRules(web, self._token)
-        if needs_new_server:
+        if only_certificate and self._serving_tls is not None and web.tls is not None:
+            _show_instead(self._serving_tls, web.tls)
+        elif needs_new_server:
             self._ready.clear()
             self._end_server()
             self._ready.wait(_START_SECONDS)
@@ -161,6 +168,7 @@ class ServingFace:
 
     async def _serve_once(self) -> None:
         assert self._app is not None
+        self._serving_tls = self._app.rules.web.tls
         self._server = AgentServer(server_config(self._app, self._settings.max_connections))
         # duplicates: the server closes what it is given, connections wait on the originals for the next one
         duplicates = [listening.dup() for listening in self._sockets]
@@ -198,6 +206,20 @@ class HttpFace(ServingFace):
             return HttpApp(Pages(parts, anonymous_names=settings.anonymous_names), rules, parts.clock)
 
         super().__init__(settings, parts.clock, app, token=parts.ledger_token, handed_over=handed_over)
+
+
+def _show_instead(serving: ssl.SSLContext, renewed: ssl.SSLContext) -> None:
+    """Show the certificate of `renewed` to whoever connects from now on; handshakes under way go on as they began."""
+
+    def choose(connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        connection.context = renewed
+
+    serving.sni_callback = choose  # asked at every greeting, one without a server's name too
+
+
+def _changed(before: Fingerprint, now: Fingerprint) -> set[str]:
+    """Return the paths of the files that are another, or are watched now and were not before."""
+    return {mark[0] for mark in set(before) ^ set(now)}
 
 
 def _fingerprint(file: Path | None) -> Fingerprint:

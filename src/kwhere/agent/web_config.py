@@ -144,6 +144,15 @@ def watched_files(path: Path | None) -> tuple[Path, ...]:
     return (path, *(path.parent / item for item in named if item is not None))
 
 
+def certificate_files(path: Path | None) -> tuple[Path, ...]:
+    """Return the server's certificate and key; none where there is no TLS, or the file cannot be read."""
+    try:
+        tls = _parse(path).tls_server_config if path is not None else None
+    except ConfigError:
+        return ()
+    return () if path is None or tls is None else (path.parent / tls.cert_file, path.parent / tls.key_file)
+
+
 def _parse(path: Path) -> _File:
     place = f"web.config_file: {path}"
     try:

@@ -1,11 +1,6 @@
 """The Redfish proxy as a long-running role."""
 
 import re
-import signal
-import threading
-from types import FrameType
-
-import structlog
 
 from kwhere.agent.http_access import AccessRules
 from kwhere.agent.http_settings import HttpSettings
@@ -15,14 +10,13 @@ from kwhere.agent.redfish_proxy_settings import ProxyTarget, RedfishProxySetting
 from kwhere.agent.redfish_targets import RedfishTarget, close_targets
 from kwhere.agent.web_config import load_web_config
 from kwhere.agent.workers import Workers
+from kwhere.apps.end_signal import EndSignal
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import ConfigError
 from kwhere.devices.redfish_client import RedfishClient
 from kwhere.transport.credentials import check_base_url
 
 _PATIENCE_SECONDS = 10.0
-
-log = structlog.get_logger(__name__)
 
 
 def build_targets(settings: RedfishProxySettings) -> dict[str, RedfishTarget]:
@@ -66,21 +60,14 @@ def build_face(settings: RedfishProxySettings, targets: dict[str, RedfishTarget]
 
 def run_redfish_proxy(settings: RedfishProxySettings) -> int:
     """Run until SIGTERM or SIGINT, return the exit code. Raises ConfigError at start."""
-    over = threading.Event()
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        log.info("redfish-proxy ends", signal=signal.Signals(number).name)
-        over.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    end = EndSignal("redfish-proxy")
     targets = build_targets(settings)
     try:
         face = build_face(settings, targets)
         face.start()
     except ConfigError as error:  # the agent's words for the same keys
         raise ConfigError(re.sub(r"\bweb\.", "redfish_proxy.", str(error))) from error
-    over.wait()
+    end.wait()
     face.stop()
     close_targets(list(targets.values()))
     return 0

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from kwhere.access.settings import AccessSettings
+from kwhere.agent.admission_settings import AdmissionWebhookSettings
 from kwhere.agent.http_settings import HttpSettings
 from kwhere.agent.push_settings import PushSettings
 from kwhere.agent.redfish_proxy_settings import RedfishProxySettings
@@ -26,6 +27,10 @@ class Settings(AgentConfig):
     push: PushSettings = Field(default=PushSettings(), description="Where the agent sends its ledger, if anywhere.")
     redfish_proxy: RedfishProxySettings = Field(
         default=RedfishProxySettings(), description="The proxy for nodes without a route to their BMC."
+    )
+    admission_webhook: AdmissionWebhookSettings = Field(
+        default=AdmissionWebhookSettings(),
+        description="The webhook that stamps objects of Kubernetes with their maker.",
     )
     dcgm_exporter: DcgmExporterSettings = Field(
         default=DcgmExporterSettings(), description="The face of dcgm-exporter: its names, its labels, its port."

@@ -19,6 +19,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("kwhere.cli.agent:agent", "Measure this node and keep its ledger."),
     "server": ("kwhere.cli.server:server", "Take in ledgers; serve API and pages."),
     "redfish-proxy": ("kwhere.cli.redfish_proxy:redfish_proxy", "Ask BMCs for nodes that cannot reach them."),
+    "admission-webhook": (
+        "kwhere.cli.admission_webhook:admission_webhook",
+        "Tell Kubernetes' objects who made them.",
+    ),
     "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
     "calibrate": ("kwhere.cli.calibrate:calibrate", "Fit the model to a real meter of this machine."),
     "config": ("kwhere.cli.config:config", "Show or check the effective settings."),

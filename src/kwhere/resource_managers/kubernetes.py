@@ -19,6 +19,8 @@ from kwhere.resource_managers.kubernetes_memory import PodMemory
 from kwhere.resource_managers.kubernetes_nodes import read_node, sum_allocations
 from kwhere.resource_managers.kubernetes_pods import Pod, PodReader
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
+from kwhere.resource_managers.kubernetes_stamps import SealFile
+from kwhere.resource_managers.kubernetes_users import PodUsers
 from kwhere.resource_managers.plugin import ManagerPlugin
 
 _FRESH = timedelta(seconds=60)
@@ -30,6 +32,7 @@ class KubernetesManager:
     name = "kubernetes"
 
     def __init__(self, settings: KubernetesSettings, source: KubernetesApi, clock: Clock) -> None:
+        """Raises ConfigError where the key of stamps cannot be used."""
         self.cluster = settings.cluster
         self._settings = settings
         self._source = source
@@ -37,6 +40,7 @@ class KubernetesManager:
         self._lock = Lock()
         self._memory = PodMemory(timedelta(hours=settings.kept_hours))
         self._facts = FactKeeper(source, settings, clock)
+        self._seals = SealFile(settings.stamp_key_file) if settings.stamp_key_file is not None else None
         self._version: str | None = None
         """What was heard of last; None: list anew."""
         self._told: str | None = None
@@ -141,7 +145,9 @@ class KubernetesManager:
 
     def _read(self, items: Sequence[JsonValue]) -> list[Pod]:
         self._facts.know_nodes({node for item in items if (node := text(member(item, "spec", "nodeName")))})
-        reader = PodReader(self.cluster, self._facts.facts.types, self._settings.user_annotation)
+        seal = self._seals.current() if self._seals is not None else None
+        users = PodUsers(self._settings.user_annotation, seal)
+        reader = PodReader(self.cluster, self._facts.facts.types, users)
         pods = [reader.read(item) for item in items]
         broken = [pod for pod in pods if pod.is_broken]
         if broken:

@@ -12,6 +12,7 @@ from kwhere.resource_managers.kubernetes_gpus import NO_TYPES, GpuTypes
 from kwhere.resource_managers.kubernetes_objects import annotations_of, condition, instant, labels_of, name_of
 from kwhere.resource_managers.kubernetes_owners import controller, top_owner
 from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
+from kwhere.resource_managers.kubernetes_users import TRUST_NOTHING, PodUsers
 from kwhere.resource_managers.kubernetes_waiting import read_waiting
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -51,8 +52,7 @@ class PodReader:
     cluster: str
     types: Mapping[str, GpuTypes] = field(default_factory=dict)
     """What each node's GPUs are, by node."""
-    user_annotation: str = ""
-    """Annotation of pods that names their user; "" for none."""
+    users: PodUsers = TRUST_NOTHING
 
     def read(self, item: JsonValue) -> Pod:
         """Return a pod; of any JSON, one that has a unit or says why not."""
@@ -64,7 +64,7 @@ class PodReader:
         started_at = instant(member(item, "status", "startTime"))
         if not node or started_at is None:
             phase = text(member(item, "status", "phase")) or "no phase"
-            waiting = read_waiting(self.cluster, item, self.user_annotation)
+            waiting = read_waiting(self.cluster, item, self.users)
             broken = bool(node) and phase == "Running"
             return Pod(uid, None, f"not begun on a node ({phase})", is_broken=broken, waiting=waiting)
         native = static_uid(item) or uid
@@ -83,15 +83,19 @@ class PodReader:
                 ended_at=ended_at,
                 submitted_at=instant(member(item, "metadata", "creationTimestamp")),
                 name=name,
-                user=annotations_of(item).get(self.user_annotation) or None if self.user_annotation else None,
+                user=self.users.user_of(item),
                 project=namespace,
                 nodes=(node,),
                 allocation=replace(allocation_of(pod_amounts(item), types), nodes=1),
                 queue=namespace,
-                tags=dict(_tags(item, namespace, name)),
+                tags=self._tags(item, namespace, name),
             ),
             gone_at=_gone_at(item),
         )
+
+    def _tags(self, item: JsonValue, namespace: str, name: str) -> dict[str, str]:
+        maker = self.users.maker_of(item)
+        return dict(_tags(item, namespace, name)) | ({} if maker is None else {"created_by": maker})
 
 
 def static_uid(pod: JsonValue) -> str | None:

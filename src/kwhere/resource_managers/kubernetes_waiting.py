@@ -7,14 +7,15 @@ from kwhere.devices.json_answer import JsonValue, elements, finite, member, text
 from kwhere.discovery.kubernetes import MANAGER
 from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.kubernetes_gpus import NO_TYPES
-from kwhere.resource_managers.kubernetes_objects import annotations_of, condition, instant, name_of
+from kwhere.resource_managers.kubernetes_objects import condition, instant, name_of
 from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
+from kwhere.resource_managers.kubernetes_users import PodUsers
 
 _PENDING = "Pending"
 _LONGEST_WORD = 300
 
 
-def read_waiting(cluster: str, item: JsonValue, user_annotation: str = "") -> WaitingUnit | None:
+def read_waiting(cluster: str, item: JsonValue, users: PodUsers) -> WaitingUnit | None:
     """Return a pod that is pending; None for one that is over, or whose phase says nothing."""
     if text(member(item, "status", "phase")) != _PENDING:
         return None
@@ -26,7 +27,7 @@ def read_waiting(cluster: str, item: JsonValue, user_annotation: str = "") -> Wa
         unit=unit_id(text(member(item, "metadata", "uid"))),
         state=_PENDING.lower(),
         name=name_of(item),
-        user=annotations_of(item).get(user_annotation) or None if user_annotation else None,
+        user=users.user_of(item),
         project=namespace,
         queue=namespace,
         reason=_reason(item),

@@ -29,6 +29,7 @@ from kwhere.resource_managers.kubernetes_tenancy import (
     read_members,
     read_tenants,
 )
+from kwhere.resource_managers.kubernetes_users import PodUsers
 
 GIB = 1024**3
 HASH = "d41d8cd98f00b204e9800998ecf8427e"
@@ -444,7 +445,7 @@ def test_notebooks(annotations: dict[str, str], ready: int | None, tags: dict[st
 
 
 def test_a_stamped_user_goes_before_the_owner_of_the_namespace() -> None:
-    reader = PodReader("k1", user_annotation="site.example/user")
+    reader = PodReader("k1", users=PodUsers("site.example/user"))
     stamped = reader.read(pod("p", metadata={"annotations": {"site.example/user": "dan"}})).unit
     tenancy = Tenancy(read_tenants([], [profile("team-a", "alice")], NamespaceKeys()))
 
