@@ -7,12 +7,12 @@ from pydantic import Field
 from kwhere.core.clock import Clock
 from kwhere.core.inventory import Inventory, InventoryNode, Person, parse_mail, parse_watts, plain
 from kwhere.devices.json_answer import JsonValue, member, text
+from kwhere.discovery.kubernetes_objects import annotations_of, labels_of, name_of
 from kwhere.inventories.source import InventoryPlugin, SourceSettings
 from kwhere.resource_managers import kubernetes_api as api
 from kwhere.resource_managers.kubernetes_access import find_access
 from kwhere.resource_managers.kubernetes_access_settings import ClusterAccess
 from kwhere.resource_managers.kubernetes_api import KubernetesApi
-from kwhere.resource_managers.kubernetes_objects import annotations_of, labels_of, name_of
 from kwhere.resource_managers.kubernetes_tenancy import read_members
 
 

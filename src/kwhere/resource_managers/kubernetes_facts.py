@@ -10,11 +10,11 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.failure_memory import FailureMemory
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.devices.json_answer import JsonValue
+from kwhere.discovery.kubernetes_objects import labels_of, name_of
 from kwhere.resource_managers import kubernetes_api as api
 from kwhere.resource_managers.kubernetes_gpus import GpuTypes, gpu_types
 from kwhere.resource_managers.kubernetes_kubeflow import Kubeflow, read_owners
 from kwhere.resource_managers.kubernetes_notebooks import read_notebooks
-from kwhere.resource_managers.kubernetes_objects import labels_of, name_of
 from kwhere.resource_managers.kubernetes_pipelines import RUN_LABEL, read_runs
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
 from kwhere.resource_managers.kubernetes_tenancy import NamespaceKeys, Tenancy, read_members, read_tenants

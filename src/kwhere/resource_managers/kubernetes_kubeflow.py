@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from kwhere.core.metrics import Kind, MetricSpec, Sample
 from kwhere.devices.json_answer import JsonValue, member, text
 from kwhere.discovery.facts import printable
+from kwhere.discovery.kubernetes_objects import name_of
 from kwhere.resource_managers.kubernetes_notebooks import Notebook
-from kwhere.resource_managers.kubernetes_objects import name_of
 from kwhere.resource_managers.kubernetes_pipelines import PipelineRun
 
 _OF = ("namespace", "name", "cluster")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from kwhere.core.managed import ManagerAllocation, ManagerNode
 from kwhere.devices.json_answer import JsonValue, elements, member, text
+from kwhere.discovery.kubernetes_objects import condition, labels_of, name_of
 from kwhere.resource_managers.kubernetes_gpus import gpu_types
-from kwhere.resource_managers.kubernetes_objects import condition, labels_of, name_of
 from kwhere.resource_managers.kubernetes_resources import allocation_of, read_amounts
 
 _TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")

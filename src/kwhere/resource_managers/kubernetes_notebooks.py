@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kwhere.devices.json_answer import JsonValue, elements, finite, member, text
+from kwhere.discovery.kubernetes_objects import annotations_of, instant, name_of
 from kwhere.resource_managers.kubernetes_gpus import NO_TYPES, gpu_type
-from kwhere.resource_managers.kubernetes_objects import annotations_of, instant, name_of
 from kwhere.resource_managers.kubernetes_resources import pod_amounts
 
 _STOPPED = "kubeflow-resource-stopped"

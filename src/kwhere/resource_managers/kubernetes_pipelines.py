@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kwhere.devices.json_answer import JsonValue, member, text
-from kwhere.resource_managers.kubernetes_objects import annotations_of, instant, labels_of, name_of
+from kwhere.discovery.kubernetes_objects import annotations_of, instant, labels_of, name_of
 
 RUN_LABEL = "pipeline/runid"
 _PHASE = "workflows.argoproj.io/phase"

@@ -7,10 +7,10 @@ from datetime import datetime
 from kwhere.core.managed import ManagerUnit, WaitingUnit, run_name
 from kwhere.devices.json_answer import JsonValue, elements, finite, member, text
 from kwhere.discovery.kubernetes import MANAGER, is_static
+from kwhere.discovery.kubernetes_objects import annotations_of, condition, instant, labels_of, name_of
+from kwhere.discovery.kubernetes_owners import controller, top_owner
 from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.kubernetes_gpus import NO_TYPES, GpuTypes
-from kwhere.resource_managers.kubernetes_objects import annotations_of, condition, instant, labels_of, name_of
-from kwhere.resource_managers.kubernetes_owners import controller, top_owner
 from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
 from kwhere.resource_managers.kubernetes_users import TRUST_NOTHING, PodUsers
 from kwhere.resource_managers.kubernetes_waiting import read_waiting

@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 
 from kwhere.core.errors import SourceError
 from kwhere.devices.json_answer import JsonValue, member, parse_object, text
+from kwhere.discovery.kubernetes_objects import annotations_of, words
 from kwhere.resource_managers.kubernetes_kinds import KINDS, METADATA, OTHER, Made, Place, places_of
-from kwhere.resource_managers.kubernetes_objects import annotations_of, words
 from kwhere.resource_managers.kubernetes_stamps import KEYS, LONGEST_NAME, Seal
 
 VERSION = "admission.k8s.io/v1"

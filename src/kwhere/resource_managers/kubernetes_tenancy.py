@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from kwhere.core.managed import Account, Accounts, ManagerUnit, Membership, WaitingUnit
 from kwhere.devices.json_answer import JsonValue, member, text
+from kwhere.discovery.kubernetes_objects import annotations_of, labels_of, name_of
 from kwhere.resource_managers.kubernetes_notebooks import Notebook
-from kwhere.resource_managers.kubernetes_objects import annotations_of, labels_of, name_of
 from kwhere.resource_managers.kubernetes_pipelines import PipelineRun
 
 _U = TypeVar("_U", ManagerUnit, WaitingUnit)

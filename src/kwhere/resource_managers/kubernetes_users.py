@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kwhere.devices.json_answer import JsonValue, member, text
-from kwhere.resource_managers.kubernetes_objects import annotations_of
+from kwhere.discovery.kubernetes_objects import annotations_of
 from kwhere.resource_managers.kubernetes_stamps import Seal
 
 _ROBOT = "system:"

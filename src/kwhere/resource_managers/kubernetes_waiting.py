@@ -5,9 +5,9 @@ from dataclasses import replace
 from kwhere.core.managed import WaitingUnit
 from kwhere.devices.json_answer import JsonValue, elements, finite, member, text
 from kwhere.discovery.kubernetes import MANAGER
+from kwhere.discovery.kubernetes_objects import condition, instant, name_of
 from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.kubernetes_gpus import NO_TYPES
-from kwhere.resource_managers.kubernetes_objects import condition, instant, name_of
 from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amounts
 from kwhere.resource_managers.kubernetes_users import PodUsers
 

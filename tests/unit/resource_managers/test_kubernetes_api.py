@@ -13,9 +13,9 @@ from tests.unit.agent.certificates import Authority, make_authority
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.devices.json_answer import JsonValue
+from kwhere.discovery.kubernetes_objects import name_of
 from kwhere.resource_managers.kubernetes_access import Access, find_access
 from kwhere.resource_managers.kubernetes_api import Gone, KubernetesApi
-from kwhere.resource_managers.kubernetes_objects import name_of
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
 from kwhere.transport.settings import HttpClientSettings
 

@@ -14,11 +14,11 @@ from tests.kubernetes_objects import STARTED, container, finished, namespace, no
 from kwhere.core.errors import SourceError
 from kwhere.core.managed import ManagerAllocation, ManagerUnit
 from kwhere.devices.json_answer import parse_json
+from kwhere.discovery.kubernetes_owners import top_owner
 from kwhere.resource_managers.kubernetes_gpus import gpu_types
 from kwhere.resource_managers.kubernetes_kubeflow import Kubeflow, read_owners
 from kwhere.resource_managers.kubernetes_nodes import read_node, sum_allocations
 from kwhere.resource_managers.kubernetes_notebooks import read_notebooks
-from kwhere.resource_managers.kubernetes_owners import top_owner
 from kwhere.resource_managers.kubernetes_pipelines import read_runs
 from kwhere.resource_managers.kubernetes_pods import PodReader
 from kwhere.resource_managers.kubernetes_quantities import parse_quantity

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kwhere.devices.json_answer import JsonValue, elements, member, text
-from kwhere.resource_managers.kubernetes_objects import instant, labels_of
+from kwhere.discovery.kubernetes_objects import instant, labels_of
 
 _MINUTES = re.compile(r"(?P<name>.+)-(?P<minutes>[0-9]{8,9})")
 _SCHEDULE_SLACK = timedelta(days=8)
