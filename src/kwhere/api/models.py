@@ -300,7 +300,7 @@ class ClusterView:
     """A cluster now."""
 
     cluster: str
-    nodes: int
+    nodes: int | None
     nodes_by_state: dict[str, int]
     units_running: int
     power_watts: float | None

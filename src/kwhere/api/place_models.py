@@ -17,8 +17,8 @@ class ManagerView:
     queue_at: datetime | None
     error: str | None
     error_since: datetime | None
-    nodes: int
-    nodes_closed: int
+    nodes: int | None
+    nodes_closed: int | None
     units_running: int
     units_waiting: int
 

@@ -61,10 +61,11 @@ class AccountPage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """A cluster and its totals."""
+    """A cluster and its totals; of one who does not see everything those of the units that they see."""
 
     cluster: str
-    nodes: int
+    nodes: int | None
+    """None: not for the asker to know."""
     nodes_by_state: Mapping[NodeState, int]
     units_running: int
     power_uw: int | None

@@ -20,8 +20,9 @@ class ManagerRecord:
     error_since: datetime | None
     queue_at: datetime | None
     """When its queue was read last; None: never, or it has none."""
-    nodes: int
-    nodes_closed: int
+    nodes: int | None
+    """None, as those closed: not for the asker to know."""
+    nodes_closed: int | None
     """Those on which nothing new may start."""
     units_running: int
     units_waiting: int

@@ -107,16 +107,17 @@ def _point(start_ns: int, row: Row, step_ns: int, now_ns: int) -> PowerPoint:
 def seen_clusters(moment: Moment) -> tuple[ClusterRecord, ...]:
     """Return the clusters in which the asker has an account; nodes are left out, power is that of the seen units."""
     zones = zones_by_cluster(moment.connection, moment.site)
-    query = select(_clusters.id, _clusters.name).where(_clusters.id.in_(sorted(_own_clusters(moment))))
+    query = select(_clusters.id, _clusters.name).where(_clusters.id.in_(sorted(own_clusters(moment))))
     found = []
     for row in moment.connection.execute(query.order_by(_clusters.name)).all():
         running, powered, power_uw = _running(moment, row.name)
         known = power_uw if powered or not running else None
-        found.append(ClusterRecord(row.name, 0, {}, running, known, zones.get(row.id)))
+        found.append(ClusterRecord(row.name, None, {}, running, known, zones.get(row.id)))
     return tuple(found)
 
 
-def _own_clusters(moment: Moment) -> set[int]:
+def own_clusters(moment: Moment) -> set[int]:
+    """Return ids of the clusters in which the asker has an account."""
     ids: Mapping[Table, frozenset[int]] = {
         schema.users: moment.sight.user_ids,
         schema.projects: moment.sight.project_ids,
