@@ -29,13 +29,18 @@ def why_nothing(api: Api, filters: Mapping[str, str | None], jobs: str | None) -
 def _denied(api: Api, filters: Mapping[str, str | None]) -> str | None:
     """Return that others' units may not be seen, where somebody else was named."""
     asker = _answer(api, "/whoami")
-    if asker is None or asker.get("everything", True):
+    if asker is None or asker["everything"]:
         return None
-    for key, seen in (("user", asker.get("users")), ("project", asker.get("projects"))):
-        others = [name for name in several(filters.get(key)) if name is not None and name not in (seen or [])]
-        if others:
-            return f"not permitted: {key} {', '.join(others)}: {asker.get('ask') or 'others need the role operator'}"
-    return None
+    others = [
+        f"{key} {name}"
+        for key, seen in (("user", asker["users"]), ("project", asker["projects"]))
+        for name in several(filters.get(key))
+        if name is not None and name not in seen
+    ]
+    if not others:
+        return None
+    rest = f"{asker['name']} sees {asker['sees']}; all others need the role operator or auditor: ask {asker['contact']}"
+    return f"not permitted: {', '.join(others)}: {rest}"
 
 
 def _unread(api: Api, filters: Mapping[str, str | None]) -> Iterator[str]:

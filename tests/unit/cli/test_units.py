@@ -271,10 +271,17 @@ def test_an_id_that_is_nowhere_is_exit_code_1(api: CommandApi, ask: Any) -> None
 
 
 def test_units_of_others_are_not_permitted_rather_than_absent(api: CommandApi, ask: Any) -> None:
+    asker = {"name": "alice", "everything": False, "users": ["alice"], "projects": [], "sees": "their own units"}
     api.lists("/units")
-    api.tells("/whoami", {"name": "alice", "everything": False, "users": ["alice"], "projects": ["aero"], "ask": None})
+    api.tells("/whoami", {**asker, "contact": "help@example.org"})
 
-    assert ask("-u", "bob") == (1, "", "not permitted: user bob: others need the role operator\n")
+    code, out, err = ask("-u", "bob")
+
+    assert (code, out) == (1, "")
+    assert err == (
+        "not permitted: user bob: alice sees their own units; all others need the role operator or auditor: "
+        "ask help@example.org\n"
+    )
     assert ask("-u", "alice")[0] == 0
 
 
