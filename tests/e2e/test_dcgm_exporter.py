@@ -140,6 +140,19 @@ def test_a_library_that_is_not_there_is_named_in_the_log(tmp_path: Path) -> None
         exporter.process.wait(30)
 
 
+def test_what_was_asked_for_and_is_not_here_is_told(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+
+    with running_exporter(
+        tmp_path, Scenario([gpu(A100, 0)]), "-d", "g:0,7,99", "--hpc-job-mapping-dir", str(nowhere)
+    ) as exporter:
+        exporter.wait_for_log("not on this node, and not shown: 7, 99")
+        exporter.wait_for_log(f"{nowhere}: no such directory")
+        page = exporter.wait_for("DCGM_FI_DEV_POWER_USAGE{")
+
+    assert 'gpu="0"' in page
+
+
 def test_variables_stand_for_flags_and_web_config_keeps_strangers_out(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
@@ -211,7 +224,8 @@ def test_an_agent_serves_the_face_where_it_is_turned_on(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["-d", "f:1"], "--devices: no range can be specified with the flex option"),
-        (["--collect-interval", "1"], "--collect-interval: "),
+        (["--collect-interval", "1"], "--collect-interval: input should be greater than or equal to 100 milliseconds"),
+        (["-x", "10"], "--xid-count-window-size: input should be greater than or equal to 1000 milliseconds"),
         (["--kubernetes-gpu-id-type", "x"], "--kubernetes-gpu-id-type"),
         (["--log-format", "xml"], "--log-format"),
         (["--no-such"], "--no-such"),

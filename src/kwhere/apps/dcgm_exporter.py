@@ -21,12 +21,12 @@ from kwhere.core.errors import ConfigError, NotFound, SourceError, Unavailable
 from kwhere.core.failure_memory import FailureMemory
 from kwhere.dcgm.cluster import api_of
 from kwhere.dcgm.counters import CounterSet, parse_counters, read_counters
-from kwhere.dcgm.device_choice import parse_choice
+from kwhere.dcgm.device_choice import absent_of, parse_choice
 from kwhere.dcgm.holdings import Holders, Jobs, NoJobs, PodFacts, PodHold, PodOptions
 from kwhere.dcgm.job_files import read_job_files
 from kwhere.dcgm.page import Page, PageOptions
 from kwhere.dcgm.pods import FactsByPod, PodPlaces, PodWatch, pod_of
-from kwhere.dcgm.settings import DEFAULT_FILE, NO_CONFIGMAP, DcgmExporterSettings
+from kwhere.dcgm.settings import DEFAULT_FILE, IN_MILLISECONDS, NO_CONFIGMAP, DcgmExporterSettings
 from kwhere.dcgm.sharing import Sharing
 from kwhere.dcgm.watching import Watcher, Windows
 from kwhere.devices.gpu import GpuSnapshot, Vendor
@@ -111,6 +111,7 @@ class Exporter:
         self._clock = clock or SystemClock()
         self._failures = FailureMemory()
         self._failures_lock = threading.Lock()
+        self._choice = parse_choice(settings.devices, "devices")
         self.watcher = Watcher(_windows(settings), self._clock.monotonic_ns)
         self._page = Page(page_options(settings, hostname), self.watcher)
         self._pod_options = pod_options(settings)
@@ -147,6 +148,8 @@ class Exporter:
         pods = self._pods.pods() if self._pods is not None else ()
         sharing = self._sharing(pods)
         self.watcher.observe(snapshot, sharing.weights if sharing is not None else None)
+        if snapshot.library.up and (absent := absent_of(self._choice, snapshot)):
+            self._tell(f"--devices {self._settings.devices}", f"not on this node, and not shown: {absent}")
         return snapshot, pods
 
     def _now(self) -> GpuSnapshot:
@@ -172,18 +175,24 @@ class Exporter:
 
     def _jobs(self) -> Jobs:
         directory = self._settings.hpc_job_mapping_dir
-        return NoJobs() if directory is None else read_job_files(directory, self._tell)
+        if directory is None:
+            return NoJobs()
+        if not directory.is_dir():
+            self._tell("--hpc-job-mapping-dir", f"{directory}: no such directory; no job is shown until there is one")
+        return read_job_files(directory, self._tell)
 
     def _tell(self, subject: str, fault: str) -> None:
         with self._failures_lock:
             repeats = self._failures.failed(subject, fault, self._clock.monotonic_ns())
         if repeats is not None:
-            log.warning("source of holders is left out", source=subject, fault=fault, count=repeats)
+            log.warning("not all that was asked for is here", what=subject, fault=fault, count=repeats)
 
     def _run(self) -> None:
         looks = 0
         while not self._stop.wait(_LOOK_SECONDS):
             self._look()
+            if not looks:
+                self._jobs()  # what is amiss with them is told before anybody scrapes
             looks += 1
             if looks % int(_RELOAD_SECONDS / _LOOK_SECONDS) == 0:
                 self._counters.reload()
@@ -280,8 +289,15 @@ def as_settings(given: Mapping[str, object]) -> DcgmExporterSettings:
         return validate(DcgmExporterSettings, dict(given))
     except ConfigError as error:
         told = str(error).replace(": value error, ", ": ")
-        lines = (re.sub(r"^([a-z_]+)", lambda key: "--" + key[1].replace("_", "-"), line) for line in told.split("\n"))
-        raise ConfigError("\n".join(lines)) from None
+        raise ConfigError("\n".join(map(_in_flags, told.split("\n")))) from None
+
+
+def _in_flags(line: str) -> str:
+    """Return an error about a setting in the words of the flags, with the unit of what has one."""
+    key = line.partition(":")[0]
+    if key in IN_MILLISECONDS:
+        line = re.sub(r"(equal to \d+)", r"\1 milliseconds", line)
+    return re.sub(r"^([a-z_]+)", lambda key: "--" + key[1].replace("_", "-"), line)
 
 
 def with_flag_names(start: Callable[[], None]) -> None:

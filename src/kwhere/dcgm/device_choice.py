@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kwhere.core.errors import ConfigError
+from kwhere.devices.gpu import GpuSnapshot
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 _MOST = 4096
@@ -35,6 +36,16 @@ class DeviceChoice:
     def takes_instance(self, ordinal: int) -> bool:
         """Return whether an instance is shown, by its number in the order of GPUs and instances."""
         return self.kind is Choice.FLEX or (self.kind is Choice.INSTANCES and (self.ids is None or ordinal in self.ids))
+
+
+def absent_of(choice: DeviceChoice, found: GpuSnapshot) -> str:
+    """Return the numbers that were chosen and that nothing here bears, as `99, 101`; empty where all are here."""
+    if choice.ids is None:
+        return ""
+    here = {state.device.index for state in found.devices}
+    if choice.kind is Choice.INSTANCES:
+        here = set(range(sum(len(state.device.instances) for state in found.devices)))
+    return ", ".join(map(str, sorted(choice.ids - here)))
 
 
 def parse_choice(text: str, place: str) -> DeviceChoice:

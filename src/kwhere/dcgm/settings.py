@@ -12,6 +12,7 @@ from kwhere.dcgm.names import GpuIdType, HostnameLabel, MappingLabels, MigValues
 
 DEFAULT_FILE = Path("/etc/dcgm-exporter/default-counters.csv")
 NO_CONFIGMAP = "none"
+IN_MILLISECONDS = frozenset({"collect_interval", "xid_count_window_size", "clock_events_count_window_size"})
 _CONFIGMAP = re.compile(r"[a-z0-9.-]+:[a-z0-9.-]+", re.ASCII)
 _PREFIX = re.compile(r"(?:[a-zA-Z_][a-zA-Z0-9_]*)?", re.ASCII)
 

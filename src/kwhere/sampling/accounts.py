@@ -142,6 +142,13 @@ class Accounts:
             account = self.units[unit.key] = Account(unit)
         return account
 
+    def tell(self, unit: TrackedUnit) -> None:
+        """Take what has become known of a unit since it ended; the open slot names it once more."""
+        account = self.units.get(unit.key)
+        if account is not None and account.ended_ns is not None:
+            account.unit = unit
+            account.flags.add(Flag.ENDED)
+
     def book(
         self, component: Component, keys: Sequence[UnitKey], split: DomainSplit, *, overcommitted: Sequence[int] = ()
     ) -> None:

@@ -19,6 +19,8 @@ from kwhere.sampling.gpu_uses import PlaceWeight, place_weight
 _WHOLE_PERCENT = 100
 _LONGEST_NS = 600 * NANOSECONDS_PER_SECOND
 """A GPU whose meter says nothing for longer: who held it before is forgotten."""
+LONGEST_UNSEEN_NS = 600 * NANOSECONDS_PER_SECOND
+"""After an agent was away for longer, nobody knows whether what idles now idled all the while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class UnitGpu:
     """Monotonic time since which nothing of it runs there; None: something does, or it is not known."""
 
 
+UnitGpuPlace = tuple[UnitKey, str, str]
+"""A unit, a device that it holds, and the instance of it, empty for the whole."""
+
+
 @dataclass(slots=True)
 class _Shown:
     """What one unit holds, or held, of one place; moved in place, for it moves in every step. See `UnitGpu`."""
@@ -72,8 +78,8 @@ class _Shown:
     idle_since_ns: int | None = None
     is_held: bool = True
 
-    def add(self, hold: UnitHold, lived_ns: int, now_ns: int) -> None:
-        """Add one step."""
+    def add(self, hold: UnitHold, lived_ns: int, now_ns: int, idled_before_ns: int | None) -> None:
+        """Add one step. `idled_before_ns`: since when it idled in an earlier process of the agent."""
         self.place, self.is_held, self.memory_bytes = hold.place, True, hold.memory_bytes
         if hold.memory_bytes is not None:
             self.memory_peak_bytes = max(hold.memory_bytes, self.memory_peak_bytes or 0)
@@ -81,7 +87,7 @@ class _Shown:
         self.held_ns += lived_ns
         if hold.idle is not None and lived_ns:
             self.held_idle_ns = (self.held_idle_ns or 0) + lived_ns * hold.idle
-        self.idle_since_ns = (self.idle_since_ns or now_ns) if hold.idle else None
+        self.idle_since_ns = (self.idle_since_ns or idled_before_ns or now_ns) if hold.idle else None
 
     def let_go(self) -> None:
         """It is not held any more."""
@@ -170,6 +176,9 @@ class GpuBook:
         self._spans: dict[str, _Span] = {}
         self._units: dict[UnitKey, dict[tuple[str, str], _Shown]] = {}
         self._plans: dict[str, DevicePlan] = {}
+        self._idled_before: dict[UnitGpuPlace, int] = {}
+        self._idled_until_ns: int | None = None
+        """Monotonic time after which what idled before is forgotten: its unit did not come back."""
 
     def step(self, lived_ns: Mapping[UnitKey, int], accounts: Accounts, now_ns: int, elapsed_ns: int) -> None:
         """Take one step in: gather weights, and add GPU time and memory to the units' accounts.
@@ -199,6 +208,10 @@ class GpuBook:
         for uuid, steps in measured.items():
             self._span(uuid).add(steps, lived_ns, elapsed_ns)
         self._let_go(seen, accounts)
+        if self._idled_before:
+            self._idled_until_ns = self._idled_until_ns or now_ns + LONGEST_UNSEEN_NS
+            if now_ns > self._idled_until_ns:
+                self._idled_before.clear()
 
     def take(self, uuid: str) -> GpuWeights | None:
         """Return what was gathered for a GPU since the last call, and begin anew; None for one that was never seen."""
@@ -214,6 +227,19 @@ class GpuBook:
         """Return what a unit holds or held, by device and instance."""
         found = self._units.get(unit, {})
         return tuple(found[place].frozen() for place in sorted(found))
+
+    def saved(self) -> Mapping[UnitGpuPlace, int]:
+        """Return since when each place that is held idle is so, monotonic."""
+        return self._idled_before | {
+            (unit, *place): shown.idle_since_ns
+            for unit, places in self._units.items()
+            for place, shown in places.items()
+            if shown.idle_since_ns is not None
+        }
+
+    def restore(self, idle_since_ns: Mapping[UnitGpuPlace, int]) -> None:
+        """Go on from an earlier process of this boot: what still idles at the first look has done so all the while."""
+        self._idled_before = dict(idle_since_ns)
 
     def _plan(self, device: GpuDevice, claims: Sequence[GpuClaim]) -> DevicePlan:
         """Return who holds what of a device; it is worked out anew when that changes."""
@@ -236,7 +262,9 @@ class GpuBook:
         shown = places.get(place)
         if shown is None:
             shown = places[place] = _Shown(held)
-        shown.add(hold, lived_ns, now_ns)
+        shown.add(hold, lived_ns, now_ns, self._idled_before.get((held.unit, *place)))
+        if hold.idle is not None and self._idled_before:  # it is known how it is now
+            self._idled_before.pop((held.unit, *place), None)
         account = accounts.units.get(held.unit)
         if account is not None and lived_ns:
             _add_sums(account.sums, hold, lived_ns)

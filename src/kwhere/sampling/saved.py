@@ -14,6 +14,7 @@ from kwhere.energy.platform import Modelled, PlatformState
 from kwhere.energy.zone import DomainState, ZoneState
 from kwhere.meters.meter import Domain
 from kwhere.sampling.cpu_book import CpuMark
+from kwhere.sampling.gpu_book import UnitGpuPlace
 from kwhere.sampling.guest_book import GuestCounter
 
 FORMAT = 1
@@ -46,6 +47,8 @@ class SavedState:
     baselines: Mapping[Place, BaselineState] = field(default_factory=dict)
     guests: Mapping[UnitKey, GuestCounter] = field(default_factory=dict)
     """What this host's guests are told of themselves."""
+    idle_gpus: Mapping[UnitGpuPlace, int] = field(default_factory=dict)
+    """Monotonic time since which a unit's GPU or instance has been held idle."""
 
     @property
     def runs(self) -> Mapping[int, str]:
@@ -75,6 +78,10 @@ class SavedState:
                 "guests": [
                     [[key.manager, key.unit, key.run], counter.epoch, list(counter.energy_uj)]
                     for key, counter in self.guests.items()
+                ],
+                "idle_gpus": [
+                    [[key.manager, key.unit, key.run], *place, since_ns]
+                    for (key, *place), since_ns in self.idle_gpus.items()
                 ],
             },
             separators=(",", ":"),
@@ -112,6 +119,10 @@ class SavedState:
             guests={
                 UnitKey(*map(str, key)): GuestCounter(str(epoch), tuple(map(int, energy_uj)))
                 for key, epoch, energy_uj in record.get("guests", ())
+            },
+            idle_gpus={
+                (UnitKey(*map(str, key)), str(device), str(instance)): int(since_ns)
+                for key, device, instance, since_ns in record.get("idle_gpus", ())
             },
         )
 

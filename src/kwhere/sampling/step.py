@@ -18,7 +18,7 @@ from kwhere.sampling.control import ControlSums
 from kwhere.sampling.cpu_book import CpuBook, UnitTimes
 from kwhere.sampling.detail_book import DetailBook
 from kwhere.sampling.energy_book import Booking, EnergyBook
-from kwhere.sampling.gpu_book import GpuBook
+from kwhere.sampling.gpu_book import LONGEST_UNSEEN_NS, GpuBook
 from kwhere.sampling.gpu_uses import book_places
 from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
@@ -147,6 +147,8 @@ class Sampler:
         parts.energy.await_spans(domain for source, domain in state.domains if parts.bank.has(source, domain))
         if parts.guests is not None:
             parts.guests.restore(state.guests)
+        if parts.gpus is not None and now.monotonic_ns - state.monotonic_ns <= LONGEST_UNSEEN_NS:
+            parts.gpus.restore(state.idle_gpus)
         if state.platform is not None:
             parts.energy.restore_platform(state.platform)
         for source in parts.units:
@@ -225,6 +227,7 @@ class Sampler:
             platform=parts.energy.saved_platform(),
             baselines={place: baseline.saved() for place, baseline in parts.energy.baselines.items()},
             guests=parts.guests.saved(self.accounts) if parts.guests is not None else {},
+            idle_gpus=parts.gpus.saved() if parts.gpus is not None else {},
         )
 
     def _now(self) -> _Moment:
@@ -338,6 +341,8 @@ class Sampler:
             for unit in reading.ended:
                 self.details.forget(unit)
                 self.accounts.of(unit).ended_ns = now.boottime_ns
+            for unit in reading.told:
+                self.accounts.tell(unit)
 
     def _open_slot(self, now: _Moment) -> None:
         self._slot = OpenSlot(now.utc_ns, now.monotonic_ns)

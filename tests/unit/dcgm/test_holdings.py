@@ -6,7 +6,7 @@ import pytest
 from tests.unit.dcgm.hand_made import device, instance, samples, snapshot, values_of
 
 from kwhere.core.errors import ConfigError
-from kwhere.dcgm.device_choice import parse_choice
+from kwhere.dcgm.device_choice import absent_of, parse_choice
 from kwhere.dcgm.holdings import Holders, NoJobs, PodFacts, PodHold, PodOptions, label_name
 from kwhere.dcgm.page import PageOptions
 from kwhere.dcgm.sharing import Sharing
@@ -168,3 +168,13 @@ def test_a_label_of_that_name_is_shown_behind_a_prefix() -> None:
     [line] = samples(snapshot(device(0, {GpuField.POWER_UW: 0})), POWER, holders=holders)
 
     assert 'k8s_gpu="a100"' in line
+
+
+@pytest.mark.parametrize(
+    ("choice", "absent"),
+    [("f", ""), ("g", ""), ("i", ""), ("g:0", ""), ("g:0-2,99", "1, 2, 99"), ("i:0-1", ""), ("i:0-3", "2, 3")],
+)
+def test_what_was_chosen_and_is_not_here_is_named(choice: str, absent: str) -> None:
+    found = snapshot(device(0, {}, instances=[instance(1), instance(2)]))
+
+    assert absent_of(parse_choice(choice, "devices"), found) == absent

@@ -18,6 +18,7 @@ from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.meters.gpu_energy import GpuMeter
 from kwhere.meters.meter import Domain
 from kwhere.sampling.gpu_book import GpuBook, UnitGpu
+from kwhere.sampling.saved import SavedState
 from kwhere.sampling.snapshot import build_totals
 from kwhere.sampling.totals import StepCounts, Totals
 
@@ -330,6 +331,58 @@ def test_a_gpu_that_still_idles_says_since_when_by_the_wall_clock() -> None:
     (gpu,) = ledger_gpus(node, A)
 
     assert gpu.idle_since_ns == since_ns
+
+
+def restart(node: GpuWorld, away_seconds: int = 5) -> None:
+    """Let the agent end and, some time later, another process of it go on."""
+    node.world.sampler.finish()
+    text = node.world.sampler.saved(node.world.clock.utc).to_json()
+    node.world.clock.advance(away_seconds * SECOND)
+    node.world.gpus = GpuBook([node.gpus], node.holders)
+    node.world.sampler = node.world.new_sampler()
+    assert node.world.sampler.restore(SavedState.from_json(text))
+
+
+def idle_since(node: GpuWorld) -> int | None:
+    (gpu,) = node.unit_gpus(A)
+    return gpu.idle_since_ns
+
+
+def test_who_idles_before_and_after_a_restart_has_idled_all_the_while() -> None:
+    node = make(claim(A))
+    node.step(100)
+    since_ns = idle_since(node)
+    assert since_ns is not None
+
+    restart(node)
+    node.step(100)
+    restart(node)  # and once more
+    node.step(100)
+
+    assert idle_since(node) == since_ns
+
+
+def test_who_worked_in_between_idles_from_then_on() -> None:
+    node = make(claim(A))
+    node.step(100)
+    restart(node)
+    node.gpus.run("GPU-0", GpuProcess(1))
+    node.step(300)
+    node.gpus.run("GPU-0")
+
+    node.step(100)
+
+    assert idle_since(node) == node.world.clock.monotonic
+
+
+def test_after_a_long_absence_of_the_agent_idleness_begins_anew() -> None:
+    node = make(claim(A))
+    node.step(100)
+    restart(node, away_seconds=3600)
+
+    node.step(100)
+
+    assert idle_since(node) == node.world.clock.monotonic
 
 
 def test_work_of_processes_that_are_nobodys_makes_no_holder_idle() -> None:

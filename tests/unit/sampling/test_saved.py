@@ -38,8 +38,9 @@ FULL = SavedState(
     platform=("psys", PlatformState(-9, {"cpu[0]": 4}, {"cpu[0]": 5}, {"dram[0]": Modelled(1, 2)}, {}, spoiled=True)),
     baselines={("powercap", CPU0): BaselineState((QuietWindow(1, 2),), 3, 4)},
     guests={UnitKey("libvirt", "u", "u@1"): GuestCounter("epoch-2", (1, 2, 3, 4, 5, 6, 7, 8))},
+    idle_gpus={(KEY, "GPU-0", ""): 7, (KEY, "GPU-0", "MIG-1"): 8},
 )
-SINCE = frozenset({"guests"})
+SINCE = frozenset({"guests", "idle_gpus"})
 """Fields that the first release did not write: a state without them is taken up all the same."""
 
 
@@ -94,8 +95,9 @@ def test_a_missing_or_wrong_field_is_a_clear_error(field: str) -> None:
             SavedState.from_json(json.dumps(wrong))
 
 
-def test_a_state_from_before_there_were_guests_is_taken_up() -> None:
+@pytest.mark.parametrize("field", sorted(SINCE))
+def test_a_state_from_before_there_was_a_field_is_taken_up(field: str) -> None:
     record = json.loads(FULL.to_json())
-    del record["guests"]
+    del record[field]
 
-    assert SavedState.from_json(json.dumps(record)) == replace(FULL, guests={})
+    assert SavedState.from_json(json.dumps(record)) == replace(FULL, **{field: {}})
