@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 from tests.directory_server import is_installed as directory_is_installed
+from tests.libvirt_host import is_installed as libvirt_is_installed
+from tests.libvirt_host import runs_machines
 from tests.oar_server import is_installed as oar_is_installed
 from tests.slurm_cluster import is_installed as slurm_is_installed
 
@@ -29,6 +31,8 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "slurm": slurm_is_installed,
     "oar": oar_is_installed,
     "slapd": directory_is_installed,
+    "virsh": libvirt_is_installed,
+    "libvirtd": runs_machines,
     "cc": lambda: shutil.which("cc") is not None and os.path.exists("/usr/include/linux/ipmi.h"),
 }
 PREFIX = "needs the service "
