@@ -27,8 +27,8 @@ def figures(
     return Figures(energy, cpu_user_ns=cpu_ns, cpu_system_ns=0, **more)
 
 
-def unit(unit_key: UnitKey, numbers: Figures, **names: str) -> Entry:
-    flags = frozenset({Flag(names.pop("flag"))}) if "flag" in names else frozenset()
+def unit(unit_key: UnitKey, numbers: Figures, **names: object) -> Entry:
+    flags = frozenset({Flag(str(names.pop("flag")))}) if "flag" in names else frozenset()
     return Entry(EntryKind.UNIT, unit_key, numbers, flags=flags, **names)  # type: ignore[arg-type]
 
 

@@ -68,6 +68,7 @@ class HandUnits:
     mixed: set[str] = field(default_factory=set)
     started: list[TrackedUnit] = field(default_factory=list)
     ended: list[TrackedUnit] = field(default_factory=list)
+    told: list[TrackedUnit] = field(default_factory=list)
     next_inode: int = 100
     restored: Mapping[str, int] | None = None
     fail: bool = False
@@ -133,8 +134,9 @@ class HandUnits:
             ),
             started=tuple(self.started),
             ended=tuple(self.ended),
+            told=tuple(self.told),
         )
-        self.started, self.ended = [], []
+        self.started, self.ended, self.told = [], [], []
         return reading
 
     def live(self) -> Mapping[UnitKey, TrackedUnit]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine
@@ -193,6 +194,30 @@ def test_what_has_ended_draws_no_power_now(site: Site) -> None:
     assert listed == ()
     assert ended.ended_at is not None
     assert (ended.power_uw, [run.power_uw for run in ended.node_runs]) == (None, [None])
+
+
+@pytest.mark.parametrize(
+    ("told", "ended_s"),
+    [
+        ("1764000031", 31),
+        ("1764000060", 60),
+        ("1764000061", 60),  # after the slot that saw it last
+        ("1763999999", 60),  # before it began
+        ("x", 60),
+        ("9" * 30, 60),
+    ],
+)
+def test_an_end_that_the_node_was_told_is_exact(site: Site, told: str, ended_s: int) -> None:
+    journal = HandJournal()
+    labels = (("slurm_end", told), ("x", "y"))
+    journal.append([unit(key("a"), figures(7, 0), labels=labels), unit(key("b"), figures(7, 0))])
+    journal.append([system(figures(0, 0))])
+    site.take(journal)
+
+    record = site.reader.unit("c1", "slurm", "a")
+
+    assert record.ended_at == record.node_runs[0].ended_at == T0 + timedelta(seconds=ended_s)
+    assert site.reader.unit("c1", "slurm", "b").ended_at == T0 + timedelta(seconds=60)
 
 
 def test_every_unit_is_iterated(site: Site) -> None:

@@ -1,9 +1,12 @@
 """When runs and units begin, end and come back."""
 
+import json
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, bindparam, select, text
 
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.database import schema
 from kwhere.database.identities import ENDED, RUNNING, Resolved
 from kwhere.database.sums import SlotSums
 
@@ -15,9 +18,13 @@ _END_RUN = text(
     "UPDATE unit_runs SET ended_ns = (SELECT t.newest_end_ns FROM run_totals t WHERE t.unit_run_id = unit_runs.id)"
     " WHERE id = :run_id AND kind = 'unit'"
 )
+_END_EARLIER = text(
+    "UPDATE unit_runs SET ended_ns = :told_ns WHERE id = :run_id AND :told_ns BETWEEN started_ns AND ended_ns"
+)
+_END_LABEL = "slurm_end"
 _END_UNIT = text(
     "UPDATE units SET state = :ended, ended_ns ="
-    " (SELECT t.newest_end_ns FROM unit_totals t WHERE t.unit_id = units.id)"
+    " (SELECT max(r.ended_ns) FROM unit_runs r WHERE r.unit_id = units.id)"
     " WHERE id = (SELECT r.unit_id FROM unit_runs r WHERE r.id = :run_id) AND scope_node_id <> 0"
     " AND NOT EXISTS (SELECT 1 FROM unit_runs o WHERE o.unit_id = units.id AND o.ended_ns IS NULL)"
 )
@@ -45,7 +52,27 @@ def follow(connection: Connection, node_id: int, runs: Resolved, newest: SlotSum
         connection.execute(_SET_METHODS, {"node_id": node_id, "methods": newest.methods})
     gone = sorted(runs.gone) if runs.gone is not None else _scan(connection, node_id, newest.end_ns)
     _each(connection, _END_RUN, gone)
+    told = _told_ends(connection, gone)
+    if told:
+        connection.execute(_END_EARLIER, told)
     _each(connection, _END_UNIT.bindparams(bindparam("ended", ENDED)), gone)
+
+
+def _told_ends(connection: Connection, run_ids: Sequence[int]) -> list[dict[str, int]]:
+    """Return the ends that nodes know to the second: a slot only says when a run was seen last."""
+    runs, units = schema.unit_runs, schema.units
+    query = (
+        select(runs.c.id, units.c.labels)
+        .join(units, units.c.id == runs.c.unit_id)
+        .where(units.c.scope_node_id != 0, units.c.labels.contains(f'"{_END_LABEL}"', autoescape=True))
+    )
+    found: list[dict[str, int]] = []
+    for start in range(0, len(run_ids), 500):
+        for run_id, labels in connection.execute(query.where(runs.c.id.in_(run_ids[start : start + 500]))):
+            told = str(json.loads(labels).get(_END_LABEL, ""))
+            if told.isdecimal() and len(told) <= 10:
+                found.append({"run_id": run_id, "told_ns": int(told) * NANOSECONDS_PER_SECOND})
+    return found
 
 
 def _scan(connection: Connection, node_id: int, newest_end_ns: int) -> Sequence[int]:

@@ -17,6 +17,7 @@ from kwhere.discovery.folding import FOLDED, Ownership
 from kwhere.discovery.members import LiveUnit, Member
 from kwhere.discovery.parents import Parents
 from kwhere.discovery.settings import UnitsSettings
+from kwhere.discovery.slurm_ends import JobEnds
 from kwhere.discovery.unit_book import Sighting, UnitBook, ancestors
 from kwhere.discovery.unit_source import CpuReading, StepReading, TrackedUnit, UnitDetail
 from kwhere.kernel.cgroups import CgroupLayout, Hierarchy, is_populated
@@ -49,6 +50,7 @@ class CgroupUnits:
         self._opaque = frozenset(_OPAQUE) | {rule.manager for rule in settings.site_rules}
         allocations = AllocationReader(fs, layout, online(fs))
         self._book = UnitBook(fs, FactFinder(fs, settings), allocations, clock)
+        self._job_ends = JobEnds(settings.slurm_job_dir)
         self._parents = Parents(fs, layout)
         self._tree = CgroupTree(fs, layout.cpu, self._looks_into, settings.max_watches, clock.boottime_ns)
         self._pending: dict[str, Sighting] = {}
@@ -74,8 +76,9 @@ class CgroupUnits:
         parents = self._parents.read(self._is_inside_unit)
         self._stepped_ns = now_ns
         started, ended = self._book.take_changes()
+        told = self._job_ends.told(ended, now_ns)
         window_ns = self._clock.monotonic_ns() - began_ns
-        return StepReading(cpu=cpu, parents=parents, started=started, ended=ended, window_ns=window_ns)
+        return StepReading(cpu, parents, started, ended, told, window_ns)
 
     def live(self) -> Mapping[UnitKey, TrackedUnit]:
         """Return the units alive at the last step."""

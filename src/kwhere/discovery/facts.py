@@ -33,6 +33,8 @@ class Facts:
     starting_cpus: int | None = None
     """CPUs it began with; others may have come or gone since."""
     memory_bytes: int | None = None
+    started_seconds: int | None = None
+    """UTC second of the run's start, by somebody who saw it begin."""
 
 
 class UserNames:

@@ -23,6 +23,7 @@ from kwhere.discovery.facts import is_there, read_small
 from kwhere.discovery.gpu_claims import ClaimSource
 from kwhere.discovery.gpu_holds import GpuNode, Hold, is_job_manager
 from kwhere.discovery.gres_conf import GresBits, gres_bits, parse_gres_conf
+from kwhere.discovery.slurm_notes import is_trusted, read_notes
 from kwhere.discovery.unit_source import TrackedUnit
 from kwhere.kernel.cgroups import CgroupLayout
 from kwhere.kernel.hostfs import HostFS
@@ -68,22 +69,40 @@ class PrologFinder:
 
     sources = (ClaimSource.PROLOG,)
 
-    def __init__(self, settings: GpuMappingSettings, bits: SlurmBits) -> None:
+    def __init__(self, settings: GpuMappingSettings, bits: SlurmBits, job_dir: Path | None = None) -> None:
+        """`job_dir` is where the prolog that comes with this agent keeps its notes."""
         self._settings = settings
         self._bits = bits
+        self._job_dir = job_dir
         self.jobs: tuple[gpu_prolog.PrologJob, ...] = ()
         """As last read, those included that do not live here."""
 
     def find(self, node: GpuNode) -> Sequence[Hold]:
         """Return who holds what by the files. Raises Unavailable where there is no directory, or a closed file."""
         directories = [path for path in self._settings.prolog_dirs if is_there(path)]
-        if not directories:
+        if not directories and (self._job_dir is None or not is_trusted(self._job_dir)):
             self.jobs = ()
             raise Unavailable("absent", "no directory of prolog files is here")
         files = gpu_prolog.read_files(directories)
         holds, jobs = gpu_prolog.holds_of(files, node, self._settings.prolog_numbers, self._bits.read(node))
-        self.jobs = tuple(jobs)
-        return holds
+        noted_holds, noted_jobs = self._noted(node)
+        self.jobs = tuple(dict.fromkeys((*jobs, *noted_jobs)))
+        return [*dict.fromkeys((*holds, *noted_holds))]
+
+    def _noted(self, node: GpuNode) -> tuple[list[Hold], list[gpu_prolog.PrologJob]]:
+        """Return who holds what by the notes of jobs that are not over."""
+        notes = [] if self._job_dir is None else read_notes(self._job_dir)
+        holds: list[Hold] = []
+        jobs: list[gpu_prolog.PrologJob] = []
+        for note in notes:
+            if note.ended_seconds is not None or not note.gpus:
+                continue
+            bits = self._bits.read(node, note.node)
+            places = [place for number in note.gpus for place in bits.places(number)]
+            units = [unit for unit in gpu_prolog.job_units(node, note.job) if unit.info.node_name in (None, note.node)]
+            jobs += (gpu_prolog.PrologJob(place, note.job) for place in places)
+            holds += (Hold(unit.key, place, ClaimSource.PROLOG) for place in places for unit in units)
+        return holds, jobs
 
 
 class CgroupFinder:

@@ -67,7 +67,7 @@ def build_mapping(
         settings = settings.model_copy(update={"gres_conf": ()})
     layout = _layout(host, cgroups_version)
     bits = SlurmBits(settings, node_names)
-    prolog = PrologFinder(settings, bits)
+    prolog = PrologFinder(settings, bits, unit_settings.slurm_job_dir)
     of_pods = UnitPids(host, layout, unit_settings, clock.boottime_ns)
     alive, host_name = partial(_is_alive, host, of_pods), partial(_host_name, host, of_pods)
     kubelet = KubeletFinder(settings, alive, clock.boottime_ns, host_name)

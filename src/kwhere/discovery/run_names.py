@@ -10,6 +10,9 @@ from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.processes import TICK_NS, read_stat
 
 _PROCESSES_ASKED = 256
+_TOLD_AFTER_SECONDS = 2
+_TOLD_BEFORE_SECONDS = 600
+"""A start that is told is believed where what we see is at most so much earlier or, at creation, later."""
 
 
 class RunNames:
@@ -38,12 +41,20 @@ class RunNames:
         if inode is not None:
             self._saved.pop(inode, None)
 
-    def name(self, match: Match, unit: str, pids: Sequence[int] | None) -> str:
-        """Return the run of a unit first seen now; `pids` None: it was seen being made."""
+    def name(self, match: Match, unit: str, pids: Sequence[int] | None, told_seconds: int | None = None) -> str:
+        """Return the run of a unit first seen now; `pids` None: it was seen being made.
+
+        `told_seconds` is its start in UTC as its manager's own script noted it.
+        """
         if match.permanent:
             return unit
         started_ns = self._clock.utc_ns() if pids is None else self._oldest(pids)
-        run = f"{unit}@{started_ns // NANOSECONDS_PER_SECOND}"
+        seconds = started_ns // NANOSECONDS_PER_SECOND
+        if told_seconds is not None:
+            # A note that was left by a run before this one is old.
+            oldest = seconds - _TOLD_BEFORE_SECONDS if pids is None else 1
+            seconds = told_seconds if oldest <= told_seconds <= seconds + _TOLD_AFTER_SECONDS else seconds
+        run = f"{unit}@{seconds}"
         return f"{run}.{unit_id(match.node_name)}" if match.node_name else run
 
     def boot_seconds(self) -> int:

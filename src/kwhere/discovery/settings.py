@@ -7,6 +7,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from kwhere.transport.settings import HttpClientSettings
+
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "lxc", "run", "systemd", "session", "process")
 
 
@@ -44,6 +46,30 @@ class SiteRule(BaseModel):
         return self
 
 
+class KubeletSettings(BaseModel):
+    """How this node's kubelet is asked for its pods; without an address it is not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str | None = Field(
+        default=None,
+        description="https://NODE:10250, which wants the right to get nodes/pods (nodes/proxy before Kubernetes 1.33),"
+        " or the read-only http://127.0.0.1:10255; none: pods are named by the node's directories alone.",
+    )
+    client: HttpClientSettings = Field(
+        default=HttpClientSettings(), description="Limits, authorities and credentials; read anew for each question."
+    )
+    interval_seconds: float = Field(
+        default=5.0, ge=1, le=3600, description="Least time between two questions, in seconds; it is asked when a pod is new."
+    )
+    retry_seconds: float = Field(default=60.0, ge=1, le=3600, description="Time after a question that failed, in seconds.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        return value if value is None else value.rstrip("/")
+
+
 class UnitsSettings(BaseModel):
     """How units are found on this node."""
 
@@ -78,6 +104,10 @@ class UnitsSettings(BaseModel):
         default=(Path("/var/lib/oar"), Path("/tmp/oar_runtime")),  # noqa: S108 - OAR's own default
         description="Directories where OAR keeps USER_JOB.env of running jobs.",
     )
+    slurm_job_dir: Path = Field(
+        default=Path("/run/kwhere/slurm-jobs"),
+        description="Directory of root's where slurmd's prolog and epilog note jobs, if `job-note` is installed.",
+    )
     libvirt_xml_dirs: tuple[Path, ...] = Field(
         default=(Path("/run/libvirt/qemu"), Path("/etc/libvirt/qemu")),
         description="Directories of libvirt domain XML, tried in order.",
@@ -85,6 +115,18 @@ class UnitsSettings(BaseModel):
     pod_log_dir: Path = Field(
         default=Path("/var/log/pods"), description="Directory whose NAMESPACE_NAME_UID entries name the node's pods."
     )
+    container_log_dir: Path = Field(
+        default=Path("/var/log/containers"),
+        description="Directory whose POD_NAMESPACE_CONTAINER-ID.log links name the node's containers.",
+    )
+    container_state_dirs: tuple[Path, ...] = Field(
+        default=(
+            Path("/run/containerd/io.containerd.runtime.v2.task/k8s.io"),
+            Path("/run/containers/storage/overlay-containers"),
+        ),
+        description="Directories of containerd and CRI-O with a directory per container, read for names (root only).",
+    )
+    kubelet: KubeletSettings = Field(default=KubeletSettings(), description="kubelet, asked for names and owners.")
     docker_dirs: tuple[Path, ...] = Field(
         default=(Path("/var/lib/docker"),), description="Data roots of Docker, read for container names (root only)."
     )

@@ -1,10 +1,11 @@
-"""SLURM jobs by what slurmstepd and the tasks show: raw id, owner, account, name, CPUs."""
+"""SLURM jobs by the prolog's notes, and by what slurmstepd and the tasks show: raw id, owner, account, name, CPUs."""
 
 import re
 
 from kwhere.discovery.facts import Facts, Witness
 from kwhere.discovery.match import Match
 from kwhere.discovery.slurm import is_sluid
+from kwhere.discovery.slurm_notes import JobNote, find_note, find_sluid
 
 _STEP_DAEMON = re.compile(r"slurmstepd: \[(?P<job>[0-9]{1,20})[.\]]")
 _NAMES = (
@@ -18,24 +19,41 @@ _NAMES = (
 
 
 def find(match: Match, witness: Witness) -> Facts:
-    """Return the facts of a job. Its processes' environment may be forged, so the owner is the kernel's."""
-    job = _raw_id(witness) if is_sluid(match.unit) else match.unit
+    """Return the facts of a job. Its processes' environment may be forged, so the owner is the kernel's.
+
+    What the prolog noted, which is SLURM's own word, goes before what the environment says.
+    """
+    note = _note(match, witness)
+    sluid = match.unit if is_sluid(match.unit) else None
+    job = match.unit if sluid is None else (note.job if note is not None else _raw_id(witness))
     environment = next((e for e in witness.environments(_NAMES) if job in (None, e.get("SLURM_JOB_ID"))), {})
     job = job or environment.get("SLURM_JOB_ID")
-    uid = match.uid if match.uid is not None else _owner(environment, witness)
-    labels = {"slurm_partition": environment.get("SLURM_JOB_PARTITION")}
-    if is_sluid(match.unit):
-        labels["slurm_sluid"] = match.unit
+    noted = note or JobNote("", "")
+    uid = next((known for known in (match.uid, noted.uid) if known is not None), None)
+    if uid is None:
+        uid = _owner(environment, witness)
+    labels = {"slurm_partition": noted.partition or environment.get("SLURM_JOB_PARTITION"), "slurm_sluid": sluid}
     cpus = environment.get("SLURM_CPUS_ON_NODE", "")
     return Facts(
         native_id=job if job and job.isascii() and job.isdigit() else None,
-        name=environment.get("SLURM_JOB_NAME"),
-        user=_user(uid, environment, witness),
+        name=noted.name or environment.get("SLURM_JOB_NAME"),
+        user=_user(uid, noted.user, environment, witness),
         uid=uid,
-        project=environment.get("SLURM_JOB_ACCOUNT"),
+        project=noted.account or environment.get("SLURM_JOB_ACCOUNT"),
         labels=tuple((name, value) for name, value in labels.items() if value),
         cpus=int(cpus) if cpus.isascii() and cpus.isdigit() and len(cpus) < 8 else None,
+        started_seconds=noted.started_seconds,
     )
+
+
+def _note(match: Match, witness: Witness) -> JobNote | None:
+    """Return the note of the run that lives; one of a job that is over is of a run before it."""
+    directory = witness.settings.slurm_job_dir
+    if is_sluid(match.unit):
+        note = find_sluid(directory, match.unit)
+    else:
+        note = find_note(directory, match.unit, match.node_name)
+    return note if note is not None and note.ended_seconds is None else None
 
 
 def _owner(environment: dict[str, str], witness: Witness) -> int | None:
@@ -44,8 +62,12 @@ def _owner(environment: dict[str, str], witness: Witness) -> int | None:
     return None if uid == 0 and environment.get("SLURM_JOB_USER") != "root" else uid
 
 
-def _user(uid: int | None, environment: dict[str, str], witness: Witness) -> str | None:
-    return environment.get("SLURM_JOB_USER") if uid is None else witness.users(uid)
+def _user(uid: int | None, noted: str | None, environment: dict[str, str], witness: Witness) -> str | None:
+    """Return the kernel's name of the owner, else SLURM's: a node may not know all users."""
+    if uid is None:
+        return noted or environment.get("SLURM_JOB_USER")
+    name = witness.users(uid)
+    return noted if noted and name == str(uid) else name
 
 
 def _raw_id(witness: Witness) -> str | None:

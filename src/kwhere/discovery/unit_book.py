@@ -69,7 +69,7 @@ class UnitBook:
             given = self._allocation(together.members, facts)
             together.tracked = replace(together.tracked, allocation=given)
             return together
-        key = self._key(sighting, unit, saved_run)
+        key = self._key(sighting, unit, saved_run, facts.started_seconds)
         tracked = TrackedUnit(
             key=key,
             cgroup=match.top,
@@ -182,14 +182,14 @@ class UnitBook:
             return saved_run.rpartition("@")[0] or saved_run
         return unit_id(facts.native_id) if match.provisional and facts.native_id else match.unit
 
-    def _key(self, sighting: Sighting, unit: str, saved_run: str | None) -> UnitKey:
+    def _key(self, sighting: Sighting, unit: str, saved_run: str | None, told_seconds: int | None) -> UnitKey:
         match = sighting.match
         run = saved_run
         if run is None and unit == systemd.SERVICES:
             run = f"{unit}@{self.runs.boot_seconds()}"
         if run is None:
             pids = None if sighting.created else process_ids(self._fs, sighting.hierarchy, match.top)
-            run = self.runs.name(match, unit, pids)
+            run = self.runs.name(match, unit, pids, told_seconds)
         key, times = UnitKey(match.manager, unit, run), 1
         while key in self.units or any(ended.key == key for ended in self.ended):  # again within a second
             times += 1

@@ -61,6 +61,8 @@ class StepReading:
     started: Sequence[TrackedUnit] = field(default=())
     ended: Sequence[TrackedUnit] = field(default=())
     """Units that went since the last step, those created and removed between two steps included (also in `started`)."""
+    told: Sequence[TrackedUnit] = field(default=())
+    """Units that ended now or some steps ago, with what has become known of them since."""
     window_ns: int = 0
     """From taking events to the last reading: what began or ended meanwhile is told of in the next step."""
     system_ns: int | None = None

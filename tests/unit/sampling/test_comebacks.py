@@ -1,5 +1,8 @@
-"""A process group that ends and comes back is the same run: it lives again, and what is shown of it goes on."""
+"""What comes after a unit's end: a process group that comes back lives on, and of a job its end becomes known."""
 
+from dataclasses import replace
+
+import pytest
 from tests.sampling_world import SECOND, World, make_world
 
 from kwhere.core.unit import UnitKey
@@ -58,3 +61,39 @@ def test_a_unit_that_came_back_is_not_put_away() -> None:
 
     assert shown(world, key).live
     assert shown(world, key).cpu_user_ns == SECOND // 2
+
+
+@pytest.mark.parametrize("steps", [0, 1, 15])  # with its end, in the same slot, in the next one
+def test_what_becomes_known_after_the_end_is_in_the_ledger(steps: int) -> None:
+    world = make_world(slot_seconds=10)
+    key = world.units.start("42")
+    world.step()
+    world.units.use(key, SECOND // 2)
+    world.step()
+    unit = world.units.units[key]
+    world.units.end(key)
+    for _ in range(steps):
+        world.step()
+    world.units.told.append(replace(unit, info=replace(unit.info, labels=(("slurm_end", "1796000000"),))))
+
+    for _ in range(25):
+        world.step()
+
+    named = [entry for slot in world.sink.slots for entry in slot.entries if entry.key == key]
+    assert named[-1].labels == (("slurm_end", "1796000000"),)
+    assert len(named) == (2 if steps == 15 else 1)
+
+
+def test_nothing_is_told_of_a_unit_that_lives_or_was_never_here() -> None:
+    world = make_world(slot_seconds=10)
+    key = world.units.start("42")
+    world.step()
+    unit = world.units.units[key]
+    other = replace(unit, key=replace(key, unit="43", run="43@1"))
+    world.units.told += [replace(unit, info=replace(unit.info, labels=(("slurm_end", "1"),))), other]
+
+    for _ in range(12):
+        world.step()
+
+    (entry,) = [entry for entry in world.sink.slots[0].entries if entry.key is not None]
+    assert (entry.key, entry.labels) == (key, ())
