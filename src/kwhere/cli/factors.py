@@ -142,8 +142,10 @@ def _factor_table(items: Sequence[Json]) -> tuple[list[Column], list[tuple[str, 
         Column("ZONE", shrinks=True, min_width=4),
         Column("PROVIDER", shrinks=True, min_width=8),
         Column("g CO2e/kWh", is_number=True),
-        *(Column(name) for name in ("BASIS", "SCOPE", "SYSTEM", "QUALITY", "SINCE", "PUBLISHED")),
-        Column("SOURCE", shrinks=True, min_width=10),
+        *(Column(name, rank=rank) for name, rank in (("BASIS", 1), ("SCOPE", 2), ("SYSTEM", 3), ("QUALITY", 0))),
+        Column(f"SINCE ({zone_name()})"),
+        Column("PUBLISHED", rank=5),
+        Column("SOURCE", shrinks=True, min_width=10, rank=4),
     ]
     chosen = _in_force(items)
     rows = [
@@ -175,15 +177,18 @@ def _in_force(items: Sequence[Json]) -> dict[str, str]:
 def _forecast_table(items: Sequence[Json], length: float) -> tuple[list[Column], list[tuple[str, ...]]]:
     columns = [
         *(Column(name, shrinks=True, min_width=4) for name in ("ZONE", "PROVIDER", "BASIS")),
-        *(Column(name) for name in ("GREENEST FROM", "TO")),
-        *(Column(name, is_number=True) for name in ("g CO2e/kWh", "STARTED NOW", "MEAN", "SAVES")),
+        Column(f"GREENEST ({zone_name()})"),
+        Column("g CO2e/kWh", is_number=True),
+        Column("NOW", is_number=True),
+        Column("MEAN", is_number=True, rank=1),
+        Column("SAVES", is_number=True),
     ]
     rows = [
         (
             item["zone"],
             item["provider"],
             item["basis"],
-            *(_moment(item["window"][edge]) if item["window"] else NO_DATA for edge in ("from", "to")),
+            _window(item["window"]) if item["window"] else NO_DATA,
             _grams(item["grams_per_kwh"]),
             _grams(item["now_grams_per_kwh"]),
             _grams(item["mean_grams_per_kwh"]),
@@ -206,9 +211,16 @@ def _saving(item: Json) -> str:
 
 def _since(text: str) -> str:
     moment = datetime.fromisoformat(text)
-    return "always" if moment.astimezone(UTC).year <= ALWAYS_YEAR else _moment(text)
+    return "always" if moment.astimezone(UTC).year <= ALWAYS_YEAR else moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _moment(text: str) -> str:
-    """Return a time in this machine's zone, with its offset."""
-    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M%z")
+def _window(span: Json) -> str:
+    """Return when, in this machine's zone: `2026-11-30 02:00 to 06:00`, with the day of the end where it is another."""
+    begin, end = (datetime.fromisoformat(span[edge]).astimezone() for edge in ("from", "to"))
+    day = "" if begin.date() == end.date() else end.strftime("%m-%d ")
+    return f"{begin:%Y-%m-%d %H:%M} to {day}{end:%H:%M}"
+
+
+def zone_name() -> str:
+    """Return what this machine calls its time zone now."""
+    return datetime.now().astimezone().tzname() or "local time"

@@ -14,7 +14,7 @@ from kwhere.cli.table import Column, output_width, render
 from kwhere.cli.unit_table import currency_of, money
 from kwhere.reports.figures import CPU_TIME, ENERGY, GPU_TIME, MASS, NO_DATA, choose_scale, share
 
-KINDS = ("user", "project", "manager", "cluster", "node", "day")
+KINDS = ("user", "project", "manager", "cluster", "node", "day", "week", "month")
 CSV_FIELDS = (
     *("key", "cluster", "kind", "units", "energy_joules_total", "cpu_seconds", "cpu_allocated_seconds"),
     *("gpu_busy_seconds", "emissions_grams"),
@@ -61,7 +61,7 @@ def report(
         click.echo("nothing was booked within this span", err=True)
     else:
         click.echo(f"{found['span']['from']} to {found['span']['to']}")
-        click.echo("\n".join(_table(found["by"], found["items"], output_width())))
+        click.echo("\n".join(report_lines(found["by"], found["items"], output_width())))
 
 
 def _csv(items: Sequence[Json]) -> str:
@@ -74,7 +74,8 @@ def _csv(items: Sequence[Json]) -> str:
     return stream.getvalue()
 
 
-def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
+def report_lines(by: str, items: Sequence[Json], width: int) -> list[str]:
+    """Return the lines of the table."""
     energy = choose_scale([item["energy_joules_total"] for item in items], ENERGY)
     mass = choose_scale([item["emissions_grams"] for item in items], MASS)
     cpu = choose_scale([item["cpu_seconds"] for item in items], CPU_TIME)
@@ -84,11 +85,11 @@ def _table(by: str, items: Sequence[Json], width: int) -> list[str]:
     all_of_it = sum(item["energy_joules_total"] or 0.0 for item in items)
     columns = [
         Column(by.upper(), shrinks=True, min_width=10),
-        Column("CLUSTER", shrinks=True),
-        Column("KIND", shrinks=True),
-        Column("UNITS", is_number=True),
+        Column("CLUSTER", shrinks=True, rank=3),
+        Column("KIND", shrinks=True, min_width=4),
+        Column("UNITS", is_number=True, rank=1),
         Column(energy.unit, is_number=True),
-        Column("SHARE", is_number=True),
+        Column("SHARE", is_number=True, rank=2),
         Column(f"{mass.unit} CO2e", is_number=True),
         Column(cpu.unit, is_number=True),
         *([Column(gpu.unit, is_number=True), Column(f"idle {gpu.unit}", is_number=True)] if has_gpus else []),

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kwhere.cli.main import run_root
+from kwhere.cli.report import report_lines
 from kwhere.cli.unit_table import name_beside
 
 UNIT: dict[str, Any] = {
@@ -287,6 +288,32 @@ def test_a_report_sums_up_with_shares(
     assert [line.split() for line in lines] == [
         ["alice", "local", "unit", "3", "1.50", "75.0", "%", "–", "100"],
         ["–", "local", "system", "0", "0.500", "25.0", "%", "–", "7.00"],
+    ]
+
+
+def test_a_report_with_gpus_and_money_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    more = {"gpu_allocated_seconds": 36_000.0, "gpu_held_idle_seconds": 9000.0, "cost": 12.5, "cost_currency": "EUR"}
+    rows = [
+        {**USAGE_ROW, "key": "a-user-with-a-long-name", "emissions_grams": 1234.0, **more},
+        {**USAGE_ROW, "key": None, "cluster": "a-long-cluster", "kind": "unallocated", **more},
+    ]
+
+    lines = report_lines("user", rows, 80)
+
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == [
+        "USER",
+        "KIND",
+        "UNITS",
+        "Wh",
+        "SHARE",
+        "kg",
+        "CO2e",
+        "CPU-s",
+        "GPU-h",
+        "idle",
+        "GPU-h",
+        "EUR",
     ]
 
 

@@ -80,12 +80,12 @@ def test_factors_in_force_say_since_when_and_which_counts(
     assert run(service, tmp_path) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    header = "ZONE PROVIDER g_CO2e/kWh BASIS SCOPE SYSTEM QUALITY SINCE PUBLISHED SOURCE"
+    header = "ZONE PROVIDER g_CO2e/kWh BASIS SCOPE SYSTEM QUALITY SINCE (UTC) PUBLISHED SOURCE"
     assert " ".join(lines[0].split()) == header.replace("_", " ")
     assert lines[1].split()[:3] == ["FR", "static", "44.2"]
     assert "always" in lines[1]
     assert lines[2].split()[:4] == ["*", "FR", "rte", "20.5"]
-    assert "2026-11-29 12:00+0000" in lines[2]
+    assert "2026-11-29 12:00 " in lines[2]
     assert "marginal" in lines[3]
 
 
@@ -116,12 +116,42 @@ def test_the_greenest_hours(service: Service, tmp_path: Path, capsys: pytest.Cap
 
     said_out = capsys.readouterr()
     lines = said_out.out.splitlines()
-    assert lines[1].split()[:7] == ["GB", "neso", "average", "2026-11-30", "01:00+0000", "2026-11-30", "05:00+0000"]
+    assert lines[1].split()[:7] == ["GB", "neso", "average", "2026-11-30", "01:00", "to", "05:00"]
     # 75 in place of 250: 70 % less.
     assert lines[1].split()[7:] == ["75.0", "250", "180", "70", "%"]
-    assert lines[2].split()[3:6] == ["–", "–", "–"]
+    assert lines[2].split()[3:5] == ["–", "–"]
     assert "electricity_maps FR: denied" in said_out.err
     assert service.asked[0].query == {"within": "12", "length": "4"}
+
+
+@pytest.mark.parametrize("words", [[], ["forecast"]])
+def test_80_columns_are_enough(
+    service: Service,
+    tmp_path: Path,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert run(service, tmp_path, *words) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "g CO2e/kWh" in lines[0]
+    assert ("QUALITY" if not words else "GREENEST (UTC)") in lines[0]
+
+
+def test_a_window_over_midnight_names_the_day_of_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    late = {**FORECAST, "window": {"from": "2026-11-30T22:00:00Z", "to": "2026-12-01T02:00:00Z"}}
+
+    with serving(lambda _: said({"items": [late], "missing": {}}), HandClock()) as found:
+        run(found, tmp_path, "forecast")
+
+    assert "2026-11-30 22:00 to 12-01 02:00" in capsys.readouterr().out
 
 
 def test_the_greenest_hours_for_machines(service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.cli.test_accounting import UNIT, USAGE_ROW
 
-from kwhere.cli import report as report_command
+from kwhere.cli.report import report_lines
 from kwhere.cli.unit_nodes import node_lines
 from kwhere.cli.unit_output import Output, write_units
 from kwhere.cli.unit_page import report
@@ -134,7 +134,7 @@ def test_a_number_of_gpus_is_whole_where_it_is(amount: float | None, text: str) 
 def test_a_report_has_gpu_hours_and_idle_ones() -> None:
     row = {**USAGE_ROW, "gpu_allocated_seconds": 36_000.0, "gpu_held_idle_seconds": 9000.0}
 
-    head, first, second = report_command._table("user", [row, USAGE_ROW], 80)
+    head, first, second = report_lines("user", [row, USAGE_ROW], 80)
 
     assert head.endswith("GPU-h  idle GPU-h")
     assert first.split()[-2:] == ["10.0", "2.50"]
