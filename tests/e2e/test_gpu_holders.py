@@ -17,7 +17,7 @@ from tests.unit.discovery.fake_cgroups import FakeCgroups
 
 from kwhere.apps.agent import BuiltAgent, build_agent
 from kwhere.apps.agent_settings import AgentConfig
-from kwhere.sampling.gpu_book import UnitGpu
+from kwhere.sampling.gpu_shown import UnitGpu
 
 pytestmark = pytest.mark.service("cc")
 DEADLINE_SECONDS = 60

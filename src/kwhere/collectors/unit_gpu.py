@@ -6,7 +6,7 @@ from kwhere.collectors.collector import CollectorContext, CollectorPlugin, Colle
 from kwhere.core.errors import NoData, Unavailable
 from kwhere.core.metrics import Kind, MetricSpec, Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.sampling.gpu_book import UnitGpu
+from kwhere.sampling.gpu_shown import UnitGpu
 from kwhere.sampling.totals import TotalsBoard, UnitTotals
 
 PLACE = ("manager", "unit", "run", "gpu", "uuid", "mig")

@@ -6,21 +6,20 @@ from dataclasses import dataclass, field
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.unit import UnitKey
 from kwhere.devices.gpu import GpuDevice, GpuSource
-from kwhere.discovery.gpu_claims import ClaimSource, GpuClaim, GpuHolders
+from kwhere.discovery.gpu_claims import GpuClaim, GpuHolders
 from kwhere.energy.gpu_split import PARTS
 from kwhere.energy.split import Held, Use
 from kwhere.ledger.gpu_uses import Place
 from kwhere.sampling.accounts import Accounts, Sums
 from kwhere.sampling.gpu_holding import DeviceStep, UnitHold, device_step
-from kwhere.sampling.gpu_plan import DevicePlan, HeldPlace, plan_device
+from kwhere.sampling.gpu_plan import DevicePlan, plan_device
+from kwhere.sampling.gpu_shown import ShownGpus, sum_of
 from kwhere.sampling.gpu_slot import GpuSlot
 from kwhere.sampling.gpu_uses import PlaceWeight, place_weight
 
 _WHOLE_PERCENT = 100
 _LONGEST_NS = 600 * NANOSECONDS_PER_SECOND
 """A GPU whose meter says nothing for longer: who held it before is forgotten."""
-LONGEST_UNSEEN_NS = 600 * NANOSECONDS_PER_SECOND
-"""After an agent was away for longer, nobody knows whether what idles now idled all the while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,77 +35,6 @@ class GpuWeights:
     """By position in `keys`: what of the GPU it held."""
     by_slices: bool = False
     """Slices stood for activity in some of its steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitGpu:
-    """What one unit holds, or held, of one GPU or instance, since the process began. None is not known."""
-
-    device: str
-    instance: str
-    """Empty: the whole device."""
-    index: int
-    source: ClaimSource
-    share_ratio: float
-    """Of the whole device; 0 once it is not held any more."""
-    memory_bytes: int | None
-    """Now."""
-    memory_peak_bytes: int | None
-    busy_ns: int | None
-    """GPU time: a whole device for a second is one second."""
-    held_ns: int
-    held_idle_ns: int | None
-    """Held while nothing of the unit ran there."""
-    idle_since_ns: int | None
-    """Monotonic time since which nothing of it runs there; None: something does, or it is not known."""
-
-
-UnitGpuPlace = tuple[UnitKey, str, str]
-"""A unit, a device that it holds, and the instance of it, empty for the whole."""
-
-
-@dataclass(slots=True)
-class _Shown:
-    """What one unit holds, or held, of one place; moved in place, for it moves in every step. See `UnitGpu`."""
-
-    place: HeldPlace
-    memory_bytes: int | None = None
-    memory_peak_bytes: int | None = None
-    busy_ns: int | None = None
-    held_ns: int = 0
-    held_idle_ns: int | None = None
-    idle_since_ns: int | None = None
-    is_held: bool = True
-
-    def add(self, hold: UnitHold, lived_ns: int, now_ns: int, idled_before_ns: int | None) -> None:
-        """Add one step. `idled_before_ns`: since when it idled in an earlier process of the agent."""
-        self.place, self.is_held, self.memory_bytes = hold.place, True, hold.memory_bytes
-        if hold.memory_bytes is not None:
-            self.memory_peak_bytes = max(hold.memory_bytes, self.memory_peak_bytes or 0)
-        self.busy_ns = _sum(self.busy_ns, hold.busy, lived_ns)
-        self.held_ns += lived_ns
-        if hold.idle is not None and lived_ns:
-            self.held_idle_ns = (self.held_idle_ns or 0) + lived_ns * hold.idle
-        self.idle_since_ns = (self.idle_since_ns or idled_before_ns or now_ns) if hold.idle else None
-
-    def let_go(self) -> None:
-        """It is not held any more."""
-        self.is_held, self.memory_bytes, self.idle_since_ns = False, None, None
-
-    def frozen(self) -> UnitGpu:
-        return UnitGpu(
-            device=self.place.device,
-            instance=self.place.instance,
-            index=self.place.index,
-            source=self.place.source,
-            share_ratio=self.place.share if self.is_held else 0.0,
-            memory_bytes=self.memory_bytes,
-            memory_peak_bytes=self.memory_peak_bytes,
-            busy_ns=self.busy_ns,
-            held_ns=self.held_ns,
-            held_idle_ns=self.held_idle_ns,
-            idle_since_ns=self.idle_since_ns,
-        )
 
 
 @dataclass(slots=True)
@@ -174,11 +102,8 @@ class GpuBook:
         self._sources = tuple(sources)
         self._holders = holders
         self._spans: dict[str, _Span] = {}
-        self._units: dict[UnitKey, dict[tuple[str, str], _Shown]] = {}
         self._plans: dict[str, DevicePlan] = {}
-        self._idled_before: dict[UnitGpuPlace, int] = {}
-        self._idled_until_ns: int | None = None
-        """Monotonic time after which what idled before is forgotten: its unit did not come back."""
+        self.shown = ShownGpus()
 
     def step(self, lived_ns: Mapping[UnitKey, int], accounts: Accounts, now_ns: int, elapsed_ns: int) -> None:
         """Take one step in: gather weights, and add GPU time and memory to the units' accounts.
@@ -189,9 +114,9 @@ class GpuBook:
         for claim in self._holders.claims():
             if claim.unit in lived_ns and (claim.share > 0 or claim.exclusive):
                 claims.setdefault(claim.device, []).append(claim)
-        seen: set[int] = set()
         memory_bytes: dict[UnitKey, int] = {}
         measured: dict[str, list[DeviceStep]] = {}
+        self.shown.begin()
         for source in self._sources:
             for state in source.snapshot().devices:
                 uuid = state.device.uuid
@@ -199,7 +124,7 @@ class GpuBook:
                 measured.setdefault(state.device.carrier or uuid, []).append(step)
                 for hold in step.holds:
                     unit = hold.place.unit
-                    seen.add(id(self._add(hold, accounts, lived_ns[unit], now_ns)))
+                    self._add(hold, accounts, lived_ns[unit], now_ns)
                     if hold.memory_bytes is not None:
                         memory_bytes[unit] = memory_bytes.get(unit, 0) + hold.memory_bytes
         for unit, used in memory_bytes.items():
@@ -207,11 +132,7 @@ class GpuBook:
                 account.gpu_memory_peak_bytes = max(used, account.gpu_memory_peak_bytes or 0)
         for uuid, steps in measured.items():
             self._span(uuid).add(steps, lived_ns, elapsed_ns)
-        self._let_go(seen, accounts)
-        if self._idled_before:
-            self._idled_until_ns = self._idled_until_ns or now_ns + LONGEST_UNSEEN_NS
-            if now_ns > self._idled_until_ns:
-                self._idled_before.clear()
+        self.shown.end(accounts.units, now_ns)
 
     def take(self, uuid: str) -> GpuWeights | None:
         """Return what was gathered for a GPU since the last call, and begin anew; None for one that was never seen."""
@@ -222,24 +143,6 @@ class GpuBook:
         """Return what was gathered so far, and go on."""
         span = self._spans.get(uuid)
         return None if span is None else span.weights()
-
-    def of(self, unit: UnitKey) -> tuple[UnitGpu, ...]:
-        """Return what a unit holds or held, by device and instance."""
-        found = self._units.get(unit, {})
-        return tuple(found[place].frozen() for place in sorted(found))
-
-    def saved(self) -> Mapping[UnitGpuPlace, int]:
-        """Return since when each place that is held idle is so, monotonic."""
-        return self._idled_before | {
-            (unit, *place): shown.idle_since_ns
-            for unit, places in self._units.items()
-            for place, shown in places.items()
-            if shown.idle_since_ns is not None
-        }
-
-    def restore(self, idle_since_ns: Mapping[UnitGpuPlace, int]) -> None:
-        """Go on from an earlier process of this boot: what still idles at the first look has done so all the while."""
-        self._idled_before = dict(idle_since_ns)
 
     def _plan(self, device: GpuDevice, claims: Sequence[GpuClaim]) -> DevicePlan:
         """Return who holds what of a device; it is worked out anew when that changes."""
@@ -254,48 +157,27 @@ class GpuBook:
             span = self._spans[uuid] = _Span()
         return span
 
-    def _add(self, hold: UnitHold, accounts: Accounts, lived_ns: int, now_ns: int) -> _Shown:
+    def _add(self, hold: UnitHold, accounts: Accounts, lived_ns: int, now_ns: int) -> None:
         """Add one hold of one step to the unit's account and to what is shown of it."""
-        held = hold.place
-        places = self._units.setdefault(held.unit, {})
-        place = (held.device, held.instance)
-        shown = places.get(place)
-        if shown is None:
-            shown = places[place] = _Shown(held)
-        shown.add(hold, lived_ns, now_ns, self._idled_before.get((held.unit, *place)))
-        if hold.idle is not None and self._idled_before:  # it is known how it is now
-            self._idled_before.pop((held.unit, *place), None)
-        account = accounts.units.get(held.unit)
-        if account is not None and lived_ns:
-            _add_sums(account.sums, hold, lived_ns)
-            slot = account.gpus.get(place)
-            if slot is None:
-                slot = account.gpus[place] = GpuSlot(hold)
-            slot.add(hold, lived_ns, shown.idle_since_ns)
-        return shown
-
-    def _let_go(self, seen: set[int], accounts: Accounts) -> None:
-        """Show what is not held any more as such, and forget units whose accounts are gone."""
-        for unit in [unit for unit in self._units if unit not in accounts.units]:
-            del self._units[unit]
-        for places in self._units.values():
-            for shown in places.values():
-                if shown.is_held and id(shown) not in seen:
-                    shown.let_go()
+        idle_since_ns = self.shown.add(hold, lived_ns, now_ns)
+        account = accounts.units.get(hold.place.unit)
+        if account is None or not lived_ns:
+            return
+        _add_sums(account.sums, hold, lived_ns)
+        place = (hold.place.device, hold.place.instance)
+        slot = account.gpus.get(place)
+        if slot is None:
+            slot = account.gpus[place] = GpuSlot(hold)
+        slot.add(hold, lived_ns, idle_since_ns)
 
 
 def _add_sums(sums: Sums, hold: UnitHold, lived_ns: int) -> None:
     allocated_ns = round(hold.place.share * lived_ns)
     sums.gpu_allocated_ns = (sums.gpu_allocated_ns or 0) + allocated_ns
-    sums.gpu_busy_ns = _sum(sums.gpu_busy_ns, hold.busy, lived_ns)
+    sums.gpu_busy_ns = sum_of(sums.gpu_busy_ns, hold.busy, lived_ns)
     if hold.busy is None:
         sums.gpu_unknown_ns = (sums.gpu_unknown_ns or 0) + allocated_ns
     if hold.idle is not None:
         sums.gpu_held_idle_ns = (sums.gpu_held_idle_ns or 0) + allocated_ns * hold.idle
     if hold.memory_bytes is not None:
         sums.gpu_memory_byte_ns = (sums.gpu_memory_byte_ns or 0) + hold.memory_bytes * lived_ns
-
-
-def _sum(before: int | None, ratio: float | None, lived_ns: int) -> int | None:
-    """Return a sum of times; a step of which nothing is known adds nothing, and makes nothing known."""
-    return before if ratio is None or not lived_ns else (before or 0) + round(ratio * lived_ns)

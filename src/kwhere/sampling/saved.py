@@ -14,7 +14,7 @@ from kwhere.energy.platform import Modelled, PlatformState
 from kwhere.energy.zone import DomainState, ZoneState
 from kwhere.meters.meter import Domain
 from kwhere.sampling.cpu_book import CpuMark
-from kwhere.sampling.gpu_book import UnitGpuPlace
+from kwhere.sampling.gpu_shown import UnitGpuPlace
 from kwhere.sampling.guest_book import GuestCounter
 
 FORMAT = 1

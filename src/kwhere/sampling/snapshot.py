@@ -6,7 +6,7 @@ from kwhere.core.terms import Component
 from kwhere.ledger.rows import ENERGY_COLUMNS
 from kwhere.meters.meter import PLATFORM
 from kwhere.sampling.accounts import Account
-from kwhere.sampling.gpu_book import UnitGpu
+from kwhere.sampling.gpu_shown import UnitGpu
 from kwhere.sampling.meter_bank import COMPONENT_OF
 from kwhere.sampling.step import Sampler
 from kwhere.sampling.totals import EnergyRow, IdleBaselineNow, SourceTotals, StepCounts, Totals, UnitTotals
@@ -20,7 +20,7 @@ def build_totals(sampler: Sampler, counts: StepCounts) -> Totals:
         created_utc_ns=sampler.created_utc_ns,
         utc_ns=sampler.last_utc_ns,
         units=tuple(
-            unit_totals(account, components, gpus.of(key) if gpus is not None else ())
+            unit_totals(account, components, gpus.shown.of(key) if gpus is not None else ())
             for key, account in sorted(sampler.accounts.units.items())
             if account.unit
         ),

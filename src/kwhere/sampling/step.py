@@ -18,7 +18,8 @@ from kwhere.sampling.control import ControlSums
 from kwhere.sampling.cpu_book import CpuBook, UnitTimes
 from kwhere.sampling.detail_book import DetailBook
 from kwhere.sampling.energy_book import Booking, EnergyBook
-from kwhere.sampling.gpu_book import LONGEST_UNSEEN_NS, GpuBook
+from kwhere.sampling.gpu_book import GpuBook
+from kwhere.sampling.gpu_shown import LONGEST_UNSEEN_NS
 from kwhere.sampling.gpu_uses import book_places
 from kwhere.sampling.guest_book import GuestBook
 from kwhere.sampling.meter_bank import MeterBank
@@ -148,7 +149,7 @@ class Sampler:
         if parts.guests is not None:
             parts.guests.restore(state.guests)
         if parts.gpus is not None and now.monotonic_ns - state.monotonic_ns <= LONGEST_UNSEEN_NS:
-            parts.gpus.restore(state.idle_gpus)
+            parts.gpus.shown.restore(state.idle_gpus)
         if state.platform is not None:
             parts.energy.restore_platform(state.platform)
         for source in parts.units:
@@ -227,7 +228,7 @@ class Sampler:
             platform=parts.energy.saved_platform(),
             baselines={place: baseline.saved() for place, baseline in parts.energy.baselines.items()},
             guests=parts.guests.saved(self.accounts) if parts.guests is not None else {},
-            idle_gpus=parts.gpus.saved() if parts.gpus is not None else {},
+            idle_gpus=parts.gpus.shown.saved() if parts.gpus is not None else {},
         )
 
     def _now(self) -> _Moment:

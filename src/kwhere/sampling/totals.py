@@ -9,7 +9,7 @@ from kwhere.core.unit import UnitKey
 from kwhere.discovery.unit_source import CpuReading, TrackedUnit, UnitDetail
 from kwhere.energy.baseline import IdleOrigin
 from kwhere.meters.meter import Domain
-from kwhere.sampling.gpu_book import UnitGpu
+from kwhere.sampling.gpu_shown import UnitGpu
 
 EnergyRow = Mapping[tuple[Component, Part], int]
 """Microjoules by component and part; a component that nothing measures is absent."""

@@ -17,7 +17,8 @@ from kwhere.ledger.closure import residuals
 from kwhere.ledger.gpu_uses import GpuUse
 from kwhere.meters.gpu_energy import GpuMeter
 from kwhere.meters.meter import Domain
-from kwhere.sampling.gpu_book import GpuBook, UnitGpu
+from kwhere.sampling.gpu_book import GpuBook
+from kwhere.sampling.gpu_shown import UnitGpu
 from kwhere.sampling.saved import SavedState
 from kwhere.sampling.snapshot import build_totals
 from kwhere.sampling.totals import StepCounts, Totals
