@@ -45,6 +45,21 @@ def test_the_exit_code_is_passed_on(command: list[str], code: int) -> None:
     assert report_of(done)["exit_code"] == code
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("no-such-command-anywhere", "kwhere: no-such-command-anywhere: command not found\n"),
+        ("/etc/passwd", "kwhere: /etc/passwd: Permission denied\n"),
+    ],
+)
+def test_a_command_that_never_began_has_no_report(command: str, said: str) -> None:
+    assert run(command, json_report=False).stderr == said
+
+
+def test_a_command_that_ends_with_127_itself_has_one() -> None:
+    assert "energy" in run("sh", "-c", "exit 127", json_report=False).stderr
+
+
 def test_stdout_and_stdin_are_the_commands_own() -> None:
     done = run("cat", json_report=False, input="hello\n")
 

@@ -89,6 +89,7 @@ def account_command(command: Sequence[str], settings: Settings, state_dir: Path)
         method=found.method.value if found.method else None,
         zone=factor.zone if factor else settings.site.zone,
         accounted_by=found.by,
+        has_begun=launch.has_begun,
     )
 
 

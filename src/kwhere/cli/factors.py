@@ -148,7 +148,7 @@ def _factor_table(items: Sequence[Json]) -> tuple[list[Column], list[tuple[str, 
         Column("SOURCE", shrinks=True, min_width=10, rank=4),
     ]
     chosen = _in_force(items)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             "*" if item["reporting"] and chosen.get(item["zone"]) == item["quality"] else "",
             item["zone"],
@@ -183,7 +183,7 @@ def _forecast_table(items: Sequence[Json], length: float) -> tuple[list[Column],
         Column("MEAN", is_number=True, rank=1),
         Column("SAVES", is_number=True),
     ]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             item["zone"],
             item["provider"],

@@ -37,6 +37,6 @@ def run(as_json: bool, state_dir: Path | None, config_file: Path | None, command
     report = account_command(command, settings, state_dir or default_state_dir(os.environ))
     if as_json:
         click.echo(f"\n{to_json(report)}")  # CMD's output may have ended within a line
-    else:
+    elif report.has_begun:
         click.echo(to_text(report), err=True)
     return report.exit_code

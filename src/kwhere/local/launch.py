@@ -39,6 +39,9 @@ class Launch:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = tuple(command)
         self.pid = 0
+        self.has_begun = True
+        """Known after `wait`: False where there is no such command, or it may not be executed."""
+        self._failure, self._telling = os.pipe()  # closed by exec: what is read tells that there was none
 
     def start(self, prepare: Callable[[], None]) -> None:
         """Fork; the child calls `prepare` and becomes the command. To be called before any thread is started."""
@@ -46,6 +49,7 @@ class Launch:
         self.pid = os.fork()
         if self.pid == 0:
             self._become(prepare)
+        os.close(self._telling)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command itself
         for number in FORWARDED:
             signal.signal(number, self._forward)
@@ -56,6 +60,8 @@ class Launch:
             pid, status = os.wait()
             if pid == self.pid:
                 reap_ended()
+                self.has_begun = not os.read(self._failure, 1)
+                os.close(self._failure)
                 code = os.waitstatus_to_exitcode(status)
                 return 128 - code if code < 0 else code
 
@@ -74,6 +80,7 @@ class Launch:
         except OSError as error:
             _complain(f"{self._command[0]}: {error.strerror}")
         finally:
+            os.write(self._telling, b"x")
             os._exit(code)
 
 

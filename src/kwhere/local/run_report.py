@@ -28,6 +28,8 @@ class RunReport:
     zone: str | None = None
     accounted_by: str = "this command"
     """Who measured: `the agent`, or `this command` itself."""
+    has_begun: bool = True
+    """False: there was no such command, so there is nothing to report."""
 
     @property
     def total_joules(self) -> float | None:
