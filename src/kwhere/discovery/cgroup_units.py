@@ -14,6 +14,7 @@ from kwhere.discovery.classify import Classifier, paths_of
 from kwhere.discovery.fact_finder import FactFinder
 from kwhere.discovery.facts import Facts
 from kwhere.discovery.folding import FOLDED, Ownership
+from kwhere.discovery.kubelet_pods import kubelet_of
 from kwhere.discovery.members import LiveUnit, Member
 from kwhere.discovery.parents import Parents
 from kwhere.discovery.settings import UnitsSettings
@@ -49,7 +50,8 @@ class CgroupUnits:
         self._ownership = Ownership(Classifier(settings), settings.managers)
         self._opaque = frozenset(_OPAQUE) | {rule.manager for rule in settings.site_rules}
         allocations = AllocationReader(fs, layout, online(fs))
-        self._book = UnitBook(fs, FactFinder(fs, settings), allocations, clock)
+        self._kubelet = kubelet_of(fs, settings, clock)
+        self._book = UnitBook(fs, FactFinder(fs, settings, self._kubelet), allocations, clock)
         self._job_ends = JobEnds(settings.slurm_job_dir)
         self._parents = Parents(fs, layout)
         self._tree = CgroupTree(fs, layout.cpu, self._looks_into, settings.max_watches, clock.boottime_ns)
@@ -124,7 +126,9 @@ class CgroupUnits:
         return False
 
     def close(self) -> None:
-        """Give back file descriptors and watches."""
+        """Give back file descriptors and watches; ask kubelet no more."""
+        if self._kubelet is not None:
+            self._kubelet.close()
         self._book.close()
         self._parents.close()
         self._tree.close()

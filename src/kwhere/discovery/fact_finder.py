@@ -17,7 +17,9 @@ from kwhere.discovery import (
     vm_facts,
 )
 from kwhere.discovery.facts import Facts, FactSource, UserNames, Witness, printable
+from kwhere.discovery.kubelet_pods import KubeletPods
 from kwhere.discovery.match import Match
+from kwhere.discovery.pod_containers import ContainerNames
 from kwhere.discovery.pod_facts import PodNames
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.hostfs import HostFS
@@ -26,14 +28,14 @@ from kwhere.kernel.hostfs import HostFS
 class FactFinder:
     """Asks the right source for each manager; a source that knows nothing leaves None."""
 
-    def __init__(self, fs: HostFS, settings: UnitsSettings) -> None:
+    def __init__(self, fs: HostFS, settings: UnitsSettings, kubelet: KubeletPods | None = None) -> None:
         self._fs = fs
         self._settings = settings
         self.users = UserNames(fs)
         self._sources: dict[str, FactSource] = {
             slurm.MANAGER: slurm_facts.find,
             oar.MANAGER: oar_facts.find,
-            kubernetes.MANAGER: PodNames(settings.pod_log_dir).find,
+            kubernetes.MANAGER: PodNames(settings.pod_log_dir, ContainerNames(settings), kubelet).find,
             libvirt.MANAGER: vm_facts.find,
             containers.DOCKER: container_facts.find_docker,
             containers.PODMAN: container_facts.find_podman,

@@ -56,11 +56,6 @@ class PodNames:
             labels=tuple((key, value) for key, value in labels.items() if value),
         )
 
-    def close(self) -> None:
-        """Ask kubelet no more."""
-        if self._kubelet is not None:
-            self._kubelet.close()
-
     def _of_directory(self, pod_uid: str) -> KubeletPod | None:
         if pod_uid not in self._known:
             self._known = dict(_parse(name) for name in names_in(self._directory) if name.count("_") >= 2)
@@ -88,7 +83,7 @@ def _containers_of(pod_uid: str, match: Match, witness: Witness) -> list[Match]:
     paths = dict.fromkeys(path for text in witness.cgroup_texts() for path in paths_of(text))
     found = (kubernetes.match(segments_of(path)) for path in paths)
     own = [match] if match.container else []
-    return own + [one for one in found if one is not None and one.pod_uid == pod_uid and one.container]
+    return own + [one for one in found if one is not None and one.pod_uid == pod_uid]
 
 
 def _parse(entry: str) -> tuple[str, tuple[str, str]]:

@@ -60,9 +60,14 @@ class KubeletSettings(BaseModel):
         default=HttpClientSettings(), description="Limits, authorities and credentials; read anew for each question."
     )
     interval_seconds: float = Field(
-        default=5.0, ge=1, le=3600, description="Least time between two questions, in seconds; it is asked when a pod is new."
+        default=5.0,
+        ge=1,
+        le=3600,
+        description="Least time between two questions, in seconds; it is asked when a pod is new.",
     )
-    retry_seconds: float = Field(default=60.0, ge=1, le=3600, description="Time after a question that failed, in seconds.")
+    retry_seconds: float = Field(
+        default=60.0, ge=1, le=3600, description="Time after a question that failed, in seconds."
+    )
 
     @field_validator("url")
     @classmethod
