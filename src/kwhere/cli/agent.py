@@ -8,7 +8,7 @@ import click
 
 from kwhere.cli.collector_options import collector_overrides, split_collector_flags
 from kwhere.cli.flags import Flag, overrides, with_flags
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 FLAGS = (
     Flag("web.listen-address", "web.listen_addresses", "HOST:PORT or unix:PATH to listen on; several with commas"),
@@ -44,13 +44,7 @@ class AgentCommand(click.Command):
 @click.command(cls=AgentCommand, context_settings={"ignore_unknown_options": True})
 @config_option
 @with_flags(FLAGS)
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory: journal, token  [systemd's, else XDG]",
-)
+@state_option("State directory: journal, token  [systemd's, else XDG]")
 @click.option("--once", is_flag=True, help="Take two samples, print the exposition, exit")
 @click.argument(
     "collector_flags", nargs=-1, type=click.UNPROCESSED, metavar="[--[no-]collector.NAME] [--NAME.SETTING V]"

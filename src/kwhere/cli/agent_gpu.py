@@ -9,18 +9,12 @@ from typing import Any
 
 import click
 
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 RELEASE_SECONDS = 60.0
 """Every vendor's child may take ten seconds to end."""
 
-_state_option = click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory of the agent to ask  [systemd's, else XDG]",
-)
+_state_option = state_option("State directory of the agent to ask  [systemd's, else XDG]")
 _json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object")
 
 

@@ -12,7 +12,7 @@ import click
 
 from kwhere.cli.doctor import output_width
 from kwhere.cli.flags import Flag, overrides, with_flags
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 if TYPE_CHECKING:
     from kwhere.apps.calibrate import Bench
@@ -61,13 +61,7 @@ class Watts(click.ParamType[tuple[int, float]]):
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write  [calibration.json of --state]"
 )
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory of the agent  [systemd's, else XDG]",
-)
+@state_option("State directory of the agent  [systemd's, else XDG]")
 @config_option
 @with_flags(FLAGS)
 def calibrate(

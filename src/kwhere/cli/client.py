@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,15 +10,19 @@ from typing import Any, TypeVar
 import click
 
 from kwhere.apps.configuration import default_state_dir
+from kwhere.cli.settings_options import state_option
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
 from kwhere.transport.http import Answer, HttpClient
 
 DEFAULT_URL = "http://127.0.0.1:9811"
+_FOR_BROWSERS = "Access token needed"
+"""Title of an answer whose text says what to do in a browser."""
+_HOW = "name the file of an access token with --token-file (KWHERE_TOKEN_FILE), or put the token into KWHERE_TOKEN"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Json = dict[str, Any]
 
 
-def server_options(command: CommandT) -> CommandT:
+def server_options(command: CommandT, *, state_names: Sequence[str] = ("--state-dir", "--state")) -> CommandT:
     """Add the options that say which server to ask."""
     for option in (
         click.option("--server", envvar="KWHERE_SERVER", help="Address of the server  [that of `kwhere up`]"),
@@ -26,15 +30,9 @@ def server_options(command: CommandT) -> CommandT:
             "--token-file",
             type=click.Path(path_type=Path, dir_okay=False),
             envvar="KWHERE_TOKEN_FILE",
-            help="File with the access token  [that of `kwhere up`]",
+            help="File with the access token  [KWHERE_TOKEN, else that of `kwhere up`]",
         ),
-        click.option(
-            "--state-dir",
-            "state_dir",
-            type=click.Path(path_type=Path, file_okay=False),
-            envvar="KWHERE_STATE",
-            help="State directory of `kwhere up`",
-        ),
+        state_option("State directory of `kwhere up`", state_names),
     ):
         command = option(command)
     return command
@@ -79,18 +77,25 @@ class Api:
 
 def problem(url: str, answer: Answer) -> KwhereError:
     """Return the error that a problem document (RFC 9457) stands for."""
-    try:
-        document = json.loads(answer.body)
-        text = str(document.get("detail") or document.get("title"))
-    except (ValueError, AttributeError):
-        text = f"HTTP status {answer.status}"
+    title, text = _said(answer)
     if answer.status == 404:
         return NotFound(text)
-    if answer.status in (401, 403):
+    if answer.status == 401:
+        return NotPermitted(f"{url}: not permitted: {'' if title == _FOR_BROWSERS else f'{text}; '}{_HOW}")
+    if answer.status == 403:
         return NotPermitted(f"{url}: not permitted: {text}")
-    if answer.status == 400 or answer.status == 422:
+    if answer.status in (400, 422):
         return KwhereError(text)
     return SourceError(f"{url}: {text}")
+
+
+def _said(answer: Answer) -> tuple[str | None, str]:
+    """Return the title of a problem and what it says in words."""
+    try:
+        document = json.loads(answer.body)
+        return document.get("title"), str(document.get("detail") or document.get("title"))
+    except (ValueError, AttributeError):
+        return None, f"HTTP status {answer.status}"
 
 
 def _object(url: str, answer: Answer) -> Json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -21,13 +21,7 @@ def database_options(command: CommandT) -> CommandT:
     command = click.option("--database", "url", envvar="KWHERE_DATABASE", help="SQLAlchemy URL  [database.url]")(
         command
     )
-    command = click.option(
-        "--state",
-        "state_dir",
-        type=click.Path(path_type=Path, file_okay=False),
-        envvar="KWHERE_STATE",
-        help="State directory that holds the SQLite database  [systemd's, else XDG]",
-    )(command)
+    command = state_option("State directory that holds the SQLite database  [systemd's, else XDG]")(command)
     return config_option(command)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwhere.cli.flags import Flag, overrides, with_flags
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 if TYPE_CHECKING:
     from kwhere.apps.settings import Settings
@@ -45,13 +45,7 @@ WIDEST = 100
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="With --targets: certificate authorities to trust  [the system's]",
 )
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory of agent and server  [systemd's, else XDG]",
-)
+@state_option("State directory of agent and server  [systemd's, else XDG]")
 @config_option
 @with_flags(FLAGS)
 def doctor(

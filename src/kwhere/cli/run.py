@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -15,13 +15,7 @@ from kwhere.cli.settings_options import config_option, load_settings
     is_flag=True,
     help="Print the report as the last line of stdout, as JSON, whatever CMD printed before it",
 )
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory of a running agent, which may read more meters  [systemd's, else XDG]",
-)
+@state_option("State directory of a running agent, which may read more meters  [systemd's, else XDG]")
 @config_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="CMD…")
 def run(as_json: bool, state_dir: Path | None, config_file: Path | None, command: tuple[str, ...]) -> int:

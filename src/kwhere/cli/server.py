@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kwhere.cli.flags import Flag, overrides, with_flags
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 FLAGS = (
     Flag("listen", "server.listen", "HOST:PORT of API and pages"),
@@ -19,13 +19,7 @@ FLAGS = (
 @click.command()
 @config_option
 @with_flags(FLAGS)
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory: SQLite database, series  [systemd's, else XDG]",
-)
+@state_option("State directory: SQLite database, series  [systemd's, else XDG]")
 def server(config_file: Path | None, state_dir: Path | None, **values: Any) -> int:
     """Take in the ledgers of the configured targets; serve API and pages.
 

@@ -1,7 +1,7 @@
 """The option that names the configuration file, and the settings it leads to."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,17 @@ def config_option(command: CommandT) -> CommandT:
         envvar="KWHERE_CONFIG_FILE",
         help="Configuration file; `conf.d/*.yaml` beside it is read too  [~/.config/kwhere or /etc/kwhere/kwhere.yaml]",
     )(command)
+
+
+def state_option(text: str, names: Sequence[str] = ("--state", "--state-dir")) -> Callable[[CommandT], CommandT]:
+    """Return a decorator that adds the option of the state directory, by either name."""
+    return click.option(
+        *names,
+        "state_dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar="KWHERE_STATE",
+        help=text,
+    )
 
 
 def load_settings(config_file: Path | None, overrides: Mapping[str, object], *, log_level: str = "info") -> "Settings":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,13 +29,7 @@ PIPED_WIDTH = 120
     help="Seconds between refreshes",
 )
 @click.option("--own", is_flag=True, help="Measure in this process even where an agent runs")
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory of the agent to ask  [systemd's, else XDG]",
-)
+@state_option("State directory of the agent to ask  [systemd's, else XDG]")
 @config_option
 def top(
     *,

@@ -1,6 +1,7 @@
 """`kwhere units`: the list of units, in sacct's manner."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ _SEVERAL = ("user", "project", "cluster", "manager", "queue", "node")
 @click.option("--delimiter", default="|", show_default=True, help="What separates the columns of -P")
 @click.option("-X", "--allocations", is_flag=True, help="Without steps: they are part of their jobs anyway")
 @click.option("-D", "--duplicates", is_flag=True, help="Every run of a requeued job: each is listed anyway")
-@server_options
+@partial(server_options, state_names=("--state-dir",))  # --state is that of units
 def units(server: str | None, token_file: Path | None, state_dir: Path | None, **given: Any) -> int:
     """List units and what they used: the largest consumers first.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kwhere.cli.settings_options import config_option, load_settings
+from kwhere.cli.settings_options import config_option, load_settings, state_option
 
 REACHABLE = """\
 kwhere: other machines can reach this port: they need the token, which goes over plain HTTP unless a proxy adds TLS,
@@ -18,13 +18,7 @@ and the name by which they call this machine must stand in access.hosts"""
     envvar="KWHERE_LISTEN",
     help="HOST:PORT of the pages  [127.0.0.1:9811, or the next free port]",
 )
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="KWHERE_STATE",
-    help="State directory: journal, database, series, token  [XDG state directory]",
-)
+@state_option("State directory: journal, database, series, token  [XDG state directory]")
 @click.option("--no-open", is_flag=True, help="Do not open a browser")
 @click.option("--interval", type=float, envvar="KWHERE_INTERVAL", help="Seconds between two steps  [1]")
 @config_option

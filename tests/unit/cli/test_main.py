@@ -120,3 +120,23 @@ def test_without_the_server_part_the_command_that_brings_it_is_named(arguments: 
 
     assert done.returncode == 1
     assert done.stderr == ("kwhere: the server part is not installed (no sqlalchemy): pip install 'kwhere[server]'\n")
+
+
+def test_a_state_directory_has_the_same_two_names_everywhere() -> None:
+    found: dict[str, set[str]] = {}
+
+    def walk(command: click.Command, place: str) -> None:
+        for option in command.params:
+            if option.name == "state_dir":
+                found[place] = set(option.opts)
+        if isinstance(command, click.Group):
+            for name, inner in command.commands.items():
+                walk(inner, f"{place} {name}")
+
+    for name in COMMANDS:
+        command = root.get_command(click.Context(root), name)
+        assert command is not None
+        walk(command, name)
+
+    assert len(found) > 15
+    assert {place for place, names in found.items() if names != {"--state", "--state-dir"}} == {"units"}

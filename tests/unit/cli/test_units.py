@@ -306,6 +306,32 @@ def test_a_refusal_is_told_in_the_servers_words(api: CommandApi, ask: Any, statu
 
 
 @pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("Access token needed", "not permitted: name the file of an access token with --token-file"),
+        ("Token refused", "not permitted: it has expired; name the file of an access token with --token-file"),
+    ],
+)
+def test_a_server_that_wants_a_token_is_told_one_by_a_file(api: CommandApi, ask: Any, title: str, said: str) -> None:
+    api.routes["/units"] = lambda _: (401, {"title": title, "detail": "it has expired"})
+
+    code, _, err = ask()
+
+    assert code == 1
+    assert said in err
+
+
+@pytest.mark.parametrize("name", ["--state", "--state-dir"])
+def test_a_unit_is_asked_for_with_either_name_of_the_state_directory(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    api.tells("/units/hpc1/slurm/4243", PLAIN)
+
+    assert run_root(["unit", "hpc1/slurm/4243", name, str(tmp_path)]) == 0
+    assert "Unit: slurm 4243" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ["--sort", "colour"],
