@@ -17,7 +17,7 @@ from kwhere.resource_managers.resource_manager import ResourceManager
 from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_queue import queue_format, read_queue
-from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings
+from kwhere.resource_managers.slurm_rest import SlurmRest
 from kwhere.resource_managers.slurm_sacct import (
     Faults,
     Table,
@@ -26,10 +26,11 @@ from kwhere.resource_managers.slurm_sacct import (
     offered_fields,
     read_jobs,
 )
+from kwhere.resource_managers.slurm_tokens import SlurmRestSettings
+from kwhere.resource_managers.slurm_windows import fetch_in_halves
 from kwhere.transport.commands import Finished, run_command
 
 NAME = "slurm"
-SHORTEST = timedelta(minutes=5)
 _OFF = ("accounting storage is disabled", "accounting_storage/none")
 _REFUSED = ("access/permission denied", "permission denied", "not authorized", "authentication")
 
@@ -76,15 +77,13 @@ class Slurm:
 
     def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
         """Yield the runs of jobs; an answer that is too long is asked for in halves."""
-        try:
-            text, table = self._ask_jobs(span)
-        except _AnswerTooLongError as error:
-            if span.end - span.start <= SHORTEST:
-                raise SourceError(f"{error}, even for {span.seconds:g} s; raise max_answer_bytes") from error
-            middle = span.start + (span.end - span.start) / 2
-            yield from self.fetch_units(Span(span.start, middle))
-            yield from self.fetch_units(Span(middle, span.end))
-            return
+        return fetch_in_halves(span, self._fetch, "max_answer_bytes")
+
+    def _fetch(self, span: Span) -> Iterator[ManagerUnit]:
+        text, table = self._ask_jobs(span)
+        return self._units(text, table, span)
+
+    def _units(self, text: str, table: Table, span: Span) -> Iterator[ManagerUnit]:
         faults = Faults()
         for job in read_jobs(text, table, faults):
             unit = self._reader.unit_of(job)
@@ -157,28 +156,21 @@ class Slurm:
         return text, table
 
     def _run(self, program: str, *arguments: str) -> str:
-        """Return what a command wrote. Raises Unavailable, which says why, and _AnswerTooLongError."""
+        """Return what a command wrote. Raises Unavailable, which says why, and AnswerTooLongError."""
         settings = self._settings
         path = str(settings.programs_dir / program) if settings.programs_dir else program
         # In UTC no hour comes twice; seconds since 1970 need no time zone at all. Lists of array tasks come whole.
         environment = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
         if settings.conf_file is not None:
             environment["SLURM_CONF"] = str(settings.conf_file)
-        try:
-            done = run_command(
-                [path, *arguments],
-                timeout_seconds=settings.timeout_seconds,
-                max_output_bytes=settings.max_answer_bytes,
-                environment=environment,
-            )
-        except SourceError as error:
-            raise _AnswerTooLongError(str(error)) from error
+        done = run_command(
+            [path, *arguments],
+            timeout_seconds=settings.timeout_seconds,
+            max_output_bytes=settings.max_answer_bytes,
+            environment=environment,
+        )
         _check(program, done, settings.timeout_seconds)
         return done.stdout.decode("utf-8", "replace")
-
-
-class _AnswerTooLongError(SourceError):
-    """More was written than is taken in."""
 
 
 def _second(moment: datetime) -> str:

@@ -9,6 +9,10 @@ _GZIP_OR_ZLIB = 47
 """zlib's window bits that take both gzip and zlib headers."""
 
 
+class AnswerTooLongError(SourceError):
+    """More was said than is taken in: a narrower question may do."""
+
+
 class BoundedBody:
     """Collects chunks; undoes gzip in bounded pieces, so that a small answer cannot unpack into all memory."""
 
@@ -46,7 +50,7 @@ class BoundedBody:
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
         if self._size > self._max_bytes:
-            raise SourceError(f"{self._place}: expected at most {self._max_bytes} bytes, found more")
+            raise AnswerTooLongError(f"{self._place}: expected at most {self._max_bytes} bytes, found more")
         self._parts.append(part)
 
     def finish(self) -> bytes:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.errors import Unavailable
+from kwhere.transport.answers import AnswerTooLongError
 
 _PIPE_BYTES = 65536
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TZ")
@@ -43,7 +44,7 @@ def run_command(
     """Return what `argv` wrote and how it ended.
 
     The child gets a small environment in the C locale, plus `environment`. At the deadline, or past the limit of
-    output, it and its children are killed. Raises Unavailable (absent, permission) and SourceError (too much output).
+    output, it and its children are killed. Raises Unavailable (absent, permission) and AnswerTooLongError.
     """
     began_ns = monotonic_ns()
     deadline_ns = began_ns + int(timeout_seconds * 1e9)
@@ -120,7 +121,7 @@ class _Exchange:
         self._open = len(self._outputs)
 
     def run(self, deadline_ns: int, monotonic_ns: Callable[[], int]) -> tuple[bytes, bytes]:
-        """Return both outputs, as far as they were written by the deadline. Raises SourceError past the limit."""
+        """Return both outputs, as far as they were written by the deadline. Raises AnswerTooLongError."""
         with self._selector:
             while self._open:
                 left_ns = deadline_ns - monotonic_ns()
@@ -151,5 +152,5 @@ class _Exchange:
             return
         self._left -= len(part)
         if self._left < 0:
-            raise SourceError(f"{self._name}: wrote more than it may")
+            raise AnswerTooLongError(f"{self._name}: wrote more than it may")
         self._outputs[descriptor].append(part)

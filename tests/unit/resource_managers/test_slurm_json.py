@@ -1,28 +1,17 @@
 """slurmrestd's answers: a recorded one, and the shapes of later releases."""
 
-import base64
-import hashlib
-import hmac
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.account_site import HandClock
-from tests.managed_site import T0
 
-from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.errors import SourceError
 from kwhere.core.managed import Account, ManagerUnit, Membership
-from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.core.timespan import Span
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_json import number, read_accounts, read_jobs, read_nodes
-from kwhere.resource_managers.slurm_rest import SlurmRest, SlurmRestSettings, Tokens
 from kwhere.resource_managers.slurm_sacct import Faults
 
 RECORDED = Path(__file__).parents[2] / "fixtures/slurm"
@@ -164,89 +153,3 @@ def test_any_field_may_be_anything(value: object) -> None:
     for field in job():
         for found in read_jobs({"jobs": [job(**{field: value})]}, Faults()):
             reader.unit_of(found)
-
-
-class Door(BaseHTTPRequestHandler):
-    """Lets in whoever has a token signed by the key and not yet spent."""
-
-    key = b"k" * 32
-    spent: ClassVar[set[str]] = set()
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        type(self).asked.append(self.path)
-        token = self.headers.get("X-SLURM-USER-TOKEN", "")
-        words, _, signature = token.rpartition(".")
-        right = base64.urlsafe_b64encode(hmac.new(self.key, words.encode(), hashlib.sha256).digest()).rstrip(b"=")
-        is_right = signature == right.decode() and token not in self.spent
-        self.answer(200 if is_right else 401, json.dumps({"jobs": [job()]} if is_right else {}).encode())
-
-    def answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def door() -> Iterator[str]:
-    Door.spent, Door.asked = set(), []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-
-
-def rest(url: str, tmp_path: Path, clock: HandClock) -> SlurmRest:
-    (tmp_path / "key").write_bytes(Door.key)
-    return SlurmRest(SlurmRestSettings(url=url, key_file=tmp_path / "key"), "c1", None, (), clock)
-
-
-SPAN = Span(T0.replace(year=2023), T0)
-
-
-def test_tokens_are_made_and_renewed(door: str, tmp_path: Path) -> None:
-    clock = HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND)
-    manager = rest(door, tmp_path, clock)
-    tokens = Tokens(SlurmRestSettings(url=door, key_file=tmp_path / "key"), clock)
-    first = tokens.current()
-
-    assert [unit.unit for unit in manager.fetch_units(SPAN)] == ["42"]
-    clock.now_ns += 500 * NANOSECONDS_PER_SECOND
-    assert tokens.current() == first
-    clock.now_ns += 60 * NANOSECONDS_PER_SECOND
-    assert tokens.current() != first
-    manager.close()
-
-
-def test_a_refused_token_is_renewed_once_and_never_shown(door: str, tmp_path: Path) -> None:
-    clock = HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND)
-    (tmp_path / "token").write_text("SLURM_JWT=not-a-token\n", encoding="ascii")
-    manager = SlurmRest(SlurmRestSettings(url=door, token_file=tmp_path / "token"), "c1", None, (), clock)
-
-    with pytest.raises(Unavailable, match="refused") as caught:
-        list(manager.fetch_units(SPAN))
-
-    assert caught.value.reason == "permission"
-    assert "not-a-token" not in str(caught.value)
-    assert len(Door.asked) == 2
-    assert all("start_time=uts" in path and "show_duplicates=true" in path for path in Door.asked)
-    manager.close()
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"url": "http://slurm.example:6820", "key_file": "k"},
-        {"url": "ftp://127.0.0.1", "key_file": "k"},
-        {"url": "http://127.0.0.1:6820"},
-        {"url": "http://127.0.0.1:6820", "key_file": "k", "token_file": "t"},
-    ],
-)
-def test_wrong_settings_stop_the_start(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^rest"):
-        SlurmRest(SlurmRestSettings.model_validate(settings), "c1", None, (), HandClock(0))
