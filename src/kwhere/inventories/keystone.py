@@ -9,7 +9,7 @@ from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.keystone_settings import KeystoneLogin
 from kwhere.resource_managers.openstack_lists import identity_rows
 from kwhere.resource_managers.openstack_names import names_by_id
-from kwhere.resource_managers.openstack_rows import objects, text
+from kwhere.resource_managers.rest_values import objects, text
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.resource_managers.keystone_settings import KeystoneLogin
-from kwhere.resource_managers.openstack_rows import decode
+from kwhere.resource_managers.rest_values import decode
 from kwhere.transport.credentials import check_base_url
 from kwhere.transport.http import Answer, HttpClient
 

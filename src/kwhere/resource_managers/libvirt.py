@@ -10,7 +10,7 @@ import structlog
 from kwhere.core.clock import Clock
 from kwhere.core.errors import KwhereError, SourceError, Unavailable
 from kwhere.core.failure_memory import FailureMemory
-from kwhere.core.managed import Account, Accounts, ManagerNode, ManagerUnit, Membership, Queue
+from kwhere.core.managed import Account, Accounts, Changes, ManagerNode, ManagerUnit, Membership
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.libvirt_domains import HostSays, Owners, node_of, silent_node, unit_of
@@ -35,8 +35,10 @@ class _Look:
     monotonic_ns: int
     units: tuple[ManagerUnit, ...]
     nodes: tuple[ManagerNode, ...]
-    uuids: frozenset[str] | None
-    """Of all machines; None where a host did not answer."""
+    uuids: frozenset[str]
+    """Of all machines, those too that could not be read."""
+    is_whole: bool
+    """Whether every host answered."""
 
 
 class LibvirtManager:
@@ -57,10 +59,11 @@ class LibvirtManager:
         look = self._fresh_look()
         return look.units if span.end >= look.at - _NOW else ()
 
-    def fetch_queue(self) -> Queue:
-        """Return which machines there are; None of it where a host did not answer."""
+    def watch(self, cursor: str | None) -> Changes:
+        """Return the machines there are: all of them where every host answered."""
         look = self._fresh_look()
-        return Queue(living=look.uuids)
+        unread = look.uuids - {unit.unit for unit in look.units}
+        return Changes("", look.units, is_relisted=look.is_whole, unread=unread)
 
     def fetch_accounts(self) -> Accounts:
         """Return the projects that machines name, and their users."""
@@ -100,7 +103,7 @@ class LibvirtManager:
         if len(faults) == len(self._hosts):
             raise Unavailable("remote", f"no host answers: {faults[0]}")
         uuids = frozenset(uuid for says in answers if isinstance(says, HostSays) for uuid in says.uuids)
-        return _Look(at, now_ns, tuple(_each_once(units)), tuple(nodes), None if faults else uuids)
+        return _Look(at, now_ns, tuple(_each_once(units)), tuple(nodes), uuids, is_whole=not faults)
 
     def _units(self, host: str, says: HostSays, at: datetime) -> list[ManagerUnit]:
         found: list[ManagerUnit] = []

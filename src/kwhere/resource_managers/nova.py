@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from kwhere.core.errors import Unavailable
 from kwhere.resource_managers.keystone import Keystone
-from kwhere.resource_managers.openstack_rows import inner, objects, text
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
+from kwhere.resource_managers.rest_values import inner, objects, text
 from kwhere.transport.credentials import check_base_url
 
 

@@ -15,10 +15,10 @@ from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import Nova
 from kwhere.resource_managers.openstack_lists import compute_rows, identity_rows
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
-from kwhere.resource_managers.openstack_rows import text
 from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, node_of, unit_of, waiting_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
 from kwhere.resource_managers.plugin import ManagerPlugin
+from kwhere.resource_managers.rest_values import text
 
 log = structlog.get_logger(__name__)
 

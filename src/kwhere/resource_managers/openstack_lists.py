@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 from kwhere.core.errors import SourceError
 from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import Nova
-from kwhere.resource_managers.openstack_rows import inner, listed, objects, text
+from kwhere.resource_managers.rest_values import inner, listed, objects, text
 
 _MOST_PAGES = 10_000
 

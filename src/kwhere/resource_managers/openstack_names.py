@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kwhere.core.managed import Account, Accounts, Membership
-from kwhere.resource_managers.openstack_rows import inner, objects, text
+from kwhere.resource_managers.rest_values import inner, objects, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kwhere.core.managed import ManagerAllocation, ManagerNode, ManagerUnit, Wai
 from kwhere.discovery.libvirt import MANAGER
 from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.openstack_names import Names
-from kwhere.resource_managers.openstack_rows import count, inner, instant, objects, text
+from kwhere.resource_managers.rest_values import count, inner, instant, objects, text
 
 _MIB = 1024 * 1024
 _GPU_RESOURCE = re.compile(r"resources[A-Za-z0-9_-]*:(?P<class>VGPU|PGPU|CUSTOM_\w*GPU\w*)")

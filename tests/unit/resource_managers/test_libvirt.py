@@ -21,7 +21,7 @@ from kwhere.core.timespan import Span
 from kwhere.resource_managers.libvirt import LibvirtManager
 from kwhere.resource_managers.libvirt_domains import Domain, Owners, read_node_facts, unit_of
 from kwhere.resource_managers.libvirt_settings import LibvirtSettings
-from kwhere.resource_managers.resource_manager import QueueingManager
+from kwhere.resource_managers.resource_manager import WatchingManager
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 MIB = 1024**2
@@ -79,8 +79,10 @@ def test_hosts_accounts_and_what_there_is(host: str) -> None:
     assert (node.allocated.cpus, node.allocated.memory_bytes) == (6.0, 3 * 64 * MIB)
     assert manager.fetch_accounts().accounts == (Account("cfd"),)
     assert manager.fetch_accounts().memberships == (Membership("alice", "cfd"),)
-    assert isinstance(manager, QueueingManager)
-    assert manager.fetch_queue().living == frozenset(map(uuid_of, (1, 2, 3, 4)))
+    assert isinstance(manager, WatchingManager)
+    changes = manager.watch(None)
+    assert {unit.unit for unit in changes.units} == set(map(uuid_of, (1, 2, 3, 4)))
+    assert (changes.is_relisted, changes.unread) == (True, frozenset())
 
 
 @needs_virsh
@@ -96,7 +98,7 @@ def test_a_host_that_is_silent_takes_nothing_from_the_others(host: str, tmp_path
     with capture_logs() as logs:
         assert len(units_of(manager)) == 4
     assert [line["event"] for line in logs] == ["host gave no answer"]
-    assert manager.fetch_queue().living is None
+    assert not manager.watch(None).is_relisted
     states = {node.name: node.state for node in manager.fetch_nodes()}
     assert states == {"hv1": "up", "hv2": "unreachable"}
     with pytest.raises(Unavailable, match="no host answers: hv2"):
@@ -148,7 +150,7 @@ case "$c" in *nodeinfo*) printf '%sCPU(s): 4%s"""
     manager = manager_of({"hv1": "test:///x"}, command=(program(tmp_path, text),))
 
     assert units_of(manager) == {}
-    assert manager.fetch_queue().living == frozenset({uuid_of(7)})
+    assert (manager.watch(None).is_relisted, manager.watch(None).unread) == (True, frozenset({uuid_of(7)}))
 
 
 def test_what_a_machine_says_of_itself_cannot_end_its_answer() -> None:
@@ -207,4 +209,4 @@ def test_a_machine_of_qemu_is_seen_while_it_is_there(hypervisor: str, tmp_path: 
     virsh(hypervisor, "destroy cfd-alice-9")
     clock.ahead(seconds=60)
 
-    assert manager.fetch_queue().living == frozenset()
+    assert (manager.watch("").units, manager.watch("").is_relisted) == ((), True)

@@ -20,7 +20,7 @@ from kwhere.core.timespan import Span
 from kwhere.resource_managers.nova import compute_url_of
 from kwhere.resource_managers.openstack import OpenStackManager, plugin
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
-from kwhere.resource_managers.openstack_rows import decode, instant
+from kwhere.resource_managers.rest_values import decode, instant
 from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, gpus_of, node_of, unit_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
 from kwhere.resource_managers.resource_manager import QueueingManager

@@ -1,4 +1,4 @@
-"""Single values of OpenStack's answers. What cannot be read is None."""
+"""Single values of a REST interface's answers: OpenStack's, Proxmox VE's. What cannot be read is None."""
 
 import json
 import re
