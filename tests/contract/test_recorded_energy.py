@@ -70,7 +70,7 @@ EXPECTED: dict[str, dict[str, int | None]] = {
     "container-no-sys": {},
     "mi250x-slurm": {
         "cpu[0]": 1_000_000_000,
-        "gpu[c0ffee0000000000]": 4_600_000_000,  # case_gpu_18: two dies, once
+        "gpu[c0ffee0000000000]": 4_600_000_000,  # two dies, once
         "gpu[c0ffee0000000002]": 950_000_000,
     },
     "mi300x-spx": {
@@ -82,15 +82,16 @@ EXPECTED: dict[str, dict[str, int | None]] = {
     "radeon-and-arc": {
         "cpu[0]": 900_000_000,
         "gpu[2d0e000000000007]": 1_900_000_000,
-        "gpu[intel-0000:03:00.0]": 550_000_000,  # case_gpu_21: through the end of 32 bits
+        "gpu[intel-0000:03:00.0]": 550_000_000,  # through the end of 32 bits
     },
     "intel-flex-max": {
         "cpu[0]": 2_000_000_000,
         "gpu[intel-0000:4d:00.0]": 1_200_000_000,
         "gpu[intel-0000:9a:00.0]": 4_000_000_000,
     },
-    "laptop-igpu": {"cpu[0]": 150_000_000},  # case_gpu_87
+    "laptop-igpu": {"cpu[0]": 150_000_000},
 }
+CASES = {"mi250x-slurm": "case_gpu_18", "radeon-and-arc": "case_gpu_21", "laptop-igpu": "case_gpu_87"}
 GAPS = {"vm-garbage-counters": 1}
 
 
@@ -126,7 +127,9 @@ def by_domain(readings: list[Reading]) -> dict[Domain, list[tuple[str, ZoneReadi
     return found
 
 
-@pytest.mark.parametrize(("host", "expected"), EXPECTED.items())
+@pytest.mark.parametrize(
+    ("host", "expected"), EXPECTED.items(), ids=[f"{host}-{CASES.get(host, 'recorded')}" for host in EXPECTED]
+)
 def test_the_energy_of_a_recorded_host_is_what_its_readme_says(host: str, expected: dict[str, int | None]) -> None:
     fs = open_host(host)
     clock = clock_of(fs)

@@ -1,6 +1,7 @@
 """The program `dcgm-exporter` as a process: its pages, its counters file, a Prometheus and a dashboard before it."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -140,6 +141,22 @@ def test_a_library_that_is_not_there_is_named_in_the_log(tmp_path: Path) -> None
         exporter.process.wait(30)
 
 
+def test_it_needs_less_memory_than_its_page_asks_for_case_users_66(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "dcgm-exporter.md").read_text()
+    asked = re.search(r"requests: {cpu: 100m, memory: (\d+)Mi}", text)
+    assert asked
+
+    with running_exporter(tmp_path, Scenario([split(gpu(H100, n), ["1g.10gb"] * 7) for n in range(8)])) as exporter:
+        exporter.wait_for("DCGM_FI_PROF_GR_ENGINE_ACTIVE{")
+        pid = exporter.process.pid
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        used_kib = [_resident_kib(process) for process in (str(pid), *children)]
+
+    assert len(used_kib) > 1
+    assert sum(used_kib) < int(asked[1]) * 1024
+
+
 def test_what_was_asked_for_and_is_not_here_is_told(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
 
@@ -183,7 +200,7 @@ def test_variables_stand_for_flags_and_web_config_keeps_strangers_out(tmp_path: 
     assert (stranger.status, known.status) == (401, 200)
 
 
-def test_pods_are_those_that_kubelet_lists(tmp_path: Path) -> None:
+def test_pods_are_those_that_kubelet_lists_also_on_instances_case_users_57(tmp_path: Path) -> None:
     device = split(gpu(H100, 0), ["3g.40gb", "1g.10gb"])
     with fake.serving(tmp_path) as kubelet:
         held = fake.devices("nvidia.com/mig-3g.40gb", device.migs[0].uuid)
@@ -238,6 +255,11 @@ def test_wrong_values_are_refused(arguments: list[str], words: str) -> None:
 
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def _resident_kib(process: str) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
 
 
 def _with_variables(expression: str) -> str:

@@ -43,7 +43,7 @@ ECC = _counter("ecc_errors", "Memory errors that ECC found.", "kind", "period")
 LIMIT = _gauge("power_limit_watts", "Power limits of the board.", "kind")
 CLOCK_LIMIT = _gauge("clock_limit_hertz", "Largest clocks, and clocks set for applications.", "clock", "kind")
 THRESHOLD = _gauge("temperature_threshold_celsius", "Temperatures at which the board acts.", "kind")
-ACTIVITY = _gauge("activity_ratio", "Mean activity of a part of the GPU since the last reading.", "part")
+ACTIVITY = _gauge("activity_ratio", "Mean activity of a part since the last reading, as DCGM_FI_PROF_* has it.", "part")
 LINK_ERRORS = _counter("nvlink_errors", "Errors on all NVLinks.", "kind")
 PCIE_LINK = _gauge("pcie_link_generation", "PCIe generation of the link.", "kind")
 PCIE_WIDTH = _gauge("pcie_link_lanes", "PCIe lanes of the link.", "kind")
@@ -80,7 +80,10 @@ GAUGES: tuple[Shown, ...] = (
     ),
     _one(
         GpuField.GPU_UTIL_PERCENT,
-        _gauge("utilization_ratio", "Share of time with at least one kernel running; absent on a divided GPU."),
+        _gauge(
+            "utilization_ratio",
+            "Share of time with at least one kernel running, not of SMs in use; absent on a divided GPU.",
+        ),
         _PERCENT,
     ),
     _one(

@@ -11,12 +11,12 @@ from kwhere.dcgm.entities import Entity
 
 MAX_BYTES = 1 << 16
 MAX_FILES = 4096
-_NAME = re.compile(r"\d+(?:\.\d+)?|(?:GPU|MIG)-[0-9A-Za-z/-]+", re.ASCII)
+_NAME = re.compile(r"\d+(?:[.-]\d+)?|(?:GPU|MIG)-[0-9A-Za-z/-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class JobFiles:
-    """What the files say now: job ids by file name, which is `<gpu>`, `<gpu>.<GPU instance>` or a uuid."""
+    """What the files say now: job ids by file name, which is `<gpu>`, `<gpu>.<GPU instance>` (or with a dash) or a uuid."""
 
     jobs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -26,7 +26,8 @@ class JobFiles:
         if entity.instance is None:
             names = (str(index), entity.state.device.uuid)
         else:
-            names = (f"{index}.{entity.instance.gpu_instance}", entity.instance.uuid)
+            number = entity.instance.gpu_instance
+            names = (f"{index}.{number}", f"{index}-{number}", entity.instance.uuid)
         return tuple(dict.fromkeys(job for name in names for job in self.jobs.get(name, ())))
 
 

@@ -19,7 +19,8 @@ from kwhere.discovery.gpu_names import Place
 from kwhere.discovery.gres_conf import GresBits
 from kwhere.discovery.unit_source import TrackedUnit
 
-_NUMBERED = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
+_NUMBERED = re.compile(r"([0-9]{1,4})(?:[.-]([0-9]{1,4}))?")
+"""Index and GPU instance; some prologs put a dash between the two."""
 _NAMED = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{8,64}", re.IGNORECASE)
 _AMD_IDS = 128
 """AMD's exporter takes a file's number modulo this: render nodes count from 128."""

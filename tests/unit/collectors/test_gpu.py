@@ -116,7 +116,7 @@ def test_who_a_gpu_is_stands_in_one_series_case_gpu_52(gpus: HandGpus) -> None:
 @pytest.mark.parametrize(
     "reason",
     [
-        pytest.param("lost", id="case_gpu_70"),
+        pytest.param("lost", id="case_gpu_70-case_users_62"),
         pytest.param("timeout", id="case_gpu_71"),
         pytest.param("absent", id="case_gpu_73"),
         pytest.param("reset_required", id="case_gpu_93"),
@@ -239,7 +239,14 @@ def test_what_holds_the_clocks_is_named(gpus: HandGpus) -> None:
     ]
 
 
-def test_without_a_gpu_there_is_no_collector() -> None:
+def test_utilisation_says_that_it_is_not_that_of_the_processors_case_users_60() -> None:
+    told = {spec.name: spec.help for spec in gpu_collector.plugin.specs}
+
+    assert "not of SMs" in told["kwhere_gpu_utilization_ratio"]
+    assert "DCGM_FI_PROF_" in told["kwhere_gpu_activity_ratio"]
+
+
+def test_without_a_gpu_there_is_no_collector_case_users_62() -> None:
     with pytest.raises(Unavailable):
         collector()
 

@@ -44,9 +44,10 @@ def test_blank_lines_and_carriage_returns_are_no_jobs_case_gpu_57(tmp_path: Path
     assert [jobs_of(line) for line in lines] == ["123", "456"]
 
 
-def test_files_of_instances_case_gpu_34(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [pytest.param("0.1", id="case_gpu_34"), pytest.param("0-1", id="case_users_58")])
+def test_files_of_instances(tmp_path: Path, name: str) -> None:
     (tmp_path / "0").write_text("whole\n")
-    (tmp_path / "0.1").write_text("first\n")
+    (tmp_path / name).write_text("first\n")
     (tmp_path / "MIG-2-0").write_text("second\n")
     found, _ = read(tmp_path)
     divided = device(0, {GpuField.POWER_UW: 0}, instances=[instance(1), instance(2), instance(3)])

@@ -83,10 +83,10 @@ def test_what_is_not_known_is_absent(source: HostEngineSource, tmp_path: Path, l
 
 
 @pytest.mark.service("cc")
-def test_an_instance_that_says_more_than_all_is_all_of_it(source: HostEngineSource, tmp_path: Path) -> None:
+def test_an_instance_that_says_more_than_all_is_all_of_it_case_gpu_8(source: HostEngineSource, tmp_path: Path) -> None:
     play(tmp_path / "libdcgm.so.4", *GPUS, "value 4 9 1001 d 1.5 0 1")
 
-    assert values(source) == {("GPU-b", 5): {GRAPHICS: 1.0}}  # case_gpu_8
+    assert values(source) == {("GPU-b", 5): {GRAPHICS: 1.0}}
 
 
 @pytest.mark.service("cc")

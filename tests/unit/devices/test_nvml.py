@@ -180,6 +180,22 @@ def test_a_bad_field_removes_no_other(node: MakeNode, code: int, why: str) -> No
     assert readings.integer(GpuField.TEMPERATURE_SHUTDOWN_MC) == 92_000
 
 
+@pytest.mark.parametrize("code", [2, 3, 4, 13, 999], ids="case_users_65-{}".format)
+def test_memory_that_cannot_be_read_is_missing_and_processes_keep_theirs(node: MakeNode, code: int) -> None:
+    device = gpu(A100, 0, watts=200).fail("DeviceGetMemoryInfo", code).fail("DeviceGetMemoryInfo_v2", code)
+    device.process(1000, GIB)
+
+    state = node(device).device()
+
+    assert state.readings is not None
+    assert {name for name in state.readings.missing if name.value.startswith("memory_")} >= {
+        GpuField.MEMORY_USED_BYTES,
+        GpuField.MEMORY_TOTAL_BYTES,
+    }
+    assert state.readings.integer(GpuField.POWER_UW) == 200 * WATT
+    assert [process.memory_bytes for process in state.processes or ()] == [GIB]
+
+
 def test_a_lost_gpu_is_shown_and_removes_no_other_case_gpu_70_case_gpu_73(node: MakeNode) -> None:
     made = node(gpu(A100, 0), gpu(A100, 1, watts=150))
     made.poll()
@@ -461,6 +477,19 @@ def test_xids_are_counted_with_their_last_time_case_gpu_77_case_gpu_94(node: Mak
     assert healthy.xids == ()
     assert [(one.xid, one.count, one.gpu_instance) for one in ill.xids] == [(31, 2, None), (94, 1, 3)]
     assert ill.xids[0].last_utc_ns > 0
+
+
+@pytest.mark.parametrize("word", ["N/A", "[N/A]", "[Not Supported]", "ERR!", "", "  "], ids="case_ceems_388-{}".format)
+def test_a_drivers_words_for_nothing_are_nothing(node: MakeNode, word: str) -> None:
+    device = gpu(A100, 0)
+    device.facts |= {"Serial": word, "VbiosVersion": word, "Name": word}
+
+    found = node(device).device()
+
+    assert found.device.serial is None
+    assert "vbios" not in found.device.facts
+    assert found.device.model == "NVIDIA GPU"
+    assert found.up
 
 
 def test_names_with_bytes_that_are_no_text_are_still_names_case_gpu_74(node: MakeNode) -> None:

@@ -43,8 +43,11 @@ def of_job(**variables: str) -> dict[str, str]:
             ["6"],
             id="case_gpu_69-job-local-index-means-nothing",
         ),
+        pytest.param([of_job(SLURM_JOB_GPUS="2,3", SLURM_STEP_GPUS="3")], ["2", "3"], id="case_ceems_221"),
         pytest.param(
-            [of_job(SLURM_JOB_GPUS="2,3", SLURM_STEP_GPUS="3")], ["2", "3"], id="the-job-owns-more-than-its-step"
+            [of_job(SLURM_STEP_GPUS="3"), of_job(SLURM_JOB_GPUS="2,3", SLURM_STEP_GPUS="2")],
+            ["2", "3"],
+            id="case_ceems_221-another-process-knows-the-whole-job",
         ),
         pytest.param(
             [of_job(SLURM_STEP_GPUS="1"), of_job(SLURM_STEP_GPUS="2")],

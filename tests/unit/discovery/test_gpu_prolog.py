@@ -53,6 +53,7 @@ def test_jobs_of_a_file(text: str, jobs: tuple[str, ...]) -> None:
         pytest.param("0", ["0"], id="index"),
         pytest.param("1.7", [mig_uuid(1, 0)], id="case_gpu_34-index-and-instance"),
         pytest.param("1.1", [mig_uuid(1, 1)], id="case_gpu_34-instance-1"),
+        pytest.param("1-7", [mig_uuid(1, 0)], id="case_users_58-with-a-dash"),
         pytest.param("1", [], id="a-whole-GPU's-file-is-not-for-its-instances"),
         pytest.param("0.7", [], id="no-such-instance"),
         pytest.param(UUIDS[0], ["0"], id="uuid"),

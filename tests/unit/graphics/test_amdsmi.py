@@ -80,8 +80,12 @@ def test_the_librarys_unit_of_energy_is_not_used_case_gpu_14(node: MakeNode) -> 
 @pytest.mark.parametrize(
     ("power", "watts"),
     [
-        ({"current_socket_power": "N/A", "average_socket_power": 94, "socket_power": 94}, 94),  # case_gpu_17
-        ({"current_socket_power": 717, "average_socket_power": "N/A", "socket_power": 717}, 717),  # case_gpu_17
+        pytest.param(
+            {"current_socket_power": "N/A", "average_socket_power": 94, "socket_power": 94}, 94, id="case_gpu_17-mean"
+        ),
+        pytest.param(
+            {"current_socket_power": 717, "average_socket_power": "N/A", "socket_power": 717}, 717, id="case_gpu_17-now"
+        ),
         ({"current_socket_power": "N/A", "average_socket_power": "N/A", "socket_power": 120}, 120),
         ({"current_socket_power": 65535, "average_socket_power": 94}, 94),
         ({"current_socket_power": 0, "average_socket_power": 94}, 94),

@@ -120,7 +120,11 @@ def test_without_a_counter_power_is_integrated_case_energy_m9(why: Absence) -> N
     assert step.method is Method.INTEGRATED
 
 
-@pytest.mark.parametrize("name", [GpuField.POWER_AVERAGE_UW, GpuField.POWER_INSTANT_UW])
+@pytest.mark.parametrize(
+    "name",
+    [GpuField.POWER_AVERAGE_UW, GpuField.POWER_INSTANT_UW],
+    ids=["case_ceems_496-no-momentary-power", "case_ceems_496-no-mean"],
+)
 def test_the_first_power_that_is_a_number_is_taken(name: GpuField) -> None:
     bench = GpuBench()
     bench.gpus.add("GPU-0", joules=None, watts=None)
