@@ -32,13 +32,14 @@ PLACES = {
     "node": ("n1", "n2", "nosuch"),
 }
 _QUERY_WORDS = """
-    cluster=c1 cluster=c2 limit=1 user=bob project=darkproject node=n1 node=n2 q=secret user=alice project=cfd q=cfd
-    format=csv sort=-power_watts sort=started_at sort=-cpu_seconds span=24h from=-2h manager=slurm names=power zone=FR
-    by=user by=project by=node by=day by=cluster&from=-3h by=manager state=running state=ended state=vanished
-    run=a-0@1764000000 run=b-0@1764000000 after=nonsense limit=0 from=x from=-400d&to=-399d state=pending
-    X-Scope-OrgID=other
+cluster=c1 cluster=c2 limit=1 user=bob project=darkproject node=n1 q=secret span=24h from=-3h format=csv after=nonsense
 """
-QUERIES = ("", *_QUERY_WORDS.split())
+_LIST_WORDS = """
+node=n2 user=alice project=cfd q=cfd sort=-power_watts sort=started_at sort=-cpu_seconds manager=slurm names=power
+by=user by=project by=node by=day by=cluster&from=-3h by=manager state=running state=ended state=vanished state=pending
+run=a-0@1764000000 run=b-0@1764000000 limit=0 from=x from=-400d&to=-399d X-Scope-OrgID=other
+"""
+_LISTS = ("/units", "/usage", "{unit:path}", "/series", "/queue")
 SAID_BY_HEADERS = ("date",)
 
 
@@ -80,9 +81,11 @@ def _both(twins: tuple[AsgiClient, AsgiClient], path: str, **headers: str) -> ht
 @pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_case_users_3_4_nothing_of_others_shows(twins: tuple[AsgiClient, AsgiClient], template: str) -> None:
-    for path in _paths(template):
+    first, *others = _paths(template)
+    queries = [*_QUERY_WORDS.split(), *(_LIST_WORDS.split() if template.endswith(_LISTS) else ())]
+    for path in (first, *others):
         # Each query on the route's first place; the others as they are: a route reads its places before its query.
-        for query in QUERIES if path == _paths(template)[0] else QUERIES[:1]:
+        for query in ["", *queries] if path == first else [""]:
             answer = _both(twins, f"{path}?{query}" if query else path)
             if answer.headers.get("content-type", "").startswith("application/json") and '"next"' in answer.text:
                 _follow(twins, path, query, answer)

@@ -173,7 +173,7 @@ def _change_refusal(request: DoorRequest, principal: Principal) -> Refusal | Non
     try:
         principal.demand("a change", Role.OPERATOR)
     except NotPermitted as error:
-        return Refusal(403, "Not permitted", str(error))
+        return Refusal(403, "Not permitted", f"{error}; ask {principal.contact}")
     return None
 
 

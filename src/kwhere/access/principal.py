@@ -6,7 +6,7 @@ from typing import Any
 
 from kwhere.access.roles import NOBODY_TO_ASK, Role
 from kwhere.core.errors import NotPermitted
-from kwhere.database.visibility import EVERYTHING, NOTHING, Visibility
+from kwhere.database.visibility import EVERYTHING, NOTHING, AccountName, Visibility
 
 PRINCIPAL_KEY = "kwhere.principal"
 """Where the door puts the principal in an ASGI scope."""
@@ -41,12 +41,19 @@ class Principal:
         """Return the roles in words, the widest last."""
         return ", ".join(str(role) for role in Role if role in self.roles) or "no role"
 
+    def reason_to_see(self, user: str | None, project: str | None) -> str:
+        """Return why they may see a unit of `user` and `project`, in words."""
+        own = self.visibility.users or frozenset({AccountName(self.name)})
+        if user is not None and any(account.name == user for account in own):
+            return "it is yours"
+        if self.sees_everything:
+            return f"you are {self.shown_roles}"
+        return f"you see project {project}"
+
     def demand(self, what: str, *roles: Role) -> None:
-        """Return if they have one of `roles`. Raises NotPermitted that says which, and whom to ask."""
+        """Return if they have one of `roles`. Raises NotPermitted that says which."""
         if self.roles.isdisjoint(roles):
-            raise NotPermitted(
-                f"{what}: needs the role {' or '.join(roles)}; {self.name} is {self.shown_roles}. Ask {self.contact}"
-            )
+            raise NotPermitted(f"{what}: needs the role {' or '.join(roles)}, and {self.name} is {self.shown_roles}")
 
 
 def token_holder(contact: str = NOBODY_TO_ASK) -> Principal:

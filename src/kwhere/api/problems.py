@@ -9,6 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from kwhere.access.principal import PRINCIPAL_KEY, Principal
+from kwhere.access.roles import NOBODY_TO_ASK
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
 from kwhere.database.reader import AmbiguousNode, BadCursor
 
@@ -78,7 +80,14 @@ async def _kwhere_error(request: Request, error: Exception) -> JSONResponse:
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), None)
     if status is None:
         return await _unexpected(request, error)
+    if isinstance(error, NotPermitted):
+        return problem(status, f"{error}; ask {_contact(request)}")
     return problem(status, str(error))
+
+
+def _contact(request: Request) -> str:
+    found = request.scope.get(PRINCIPAL_KEY)
+    return found.contact if isinstance(found, Principal) else NOBODY_TO_ASK
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

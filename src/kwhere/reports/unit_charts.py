@@ -8,6 +8,7 @@ from kwhere.core.quantities import MICROJOULES_PER_JOULE
 from kwhere.core.terms import Component, Part
 from kwhere.core.timespan import Span
 from kwhere.database.records import BucketPower, UnitRecord
+from kwhere.reports.figures import utc_of
 from kwhere.reports.sources import Sources
 from kwhere.reports.unit_gpus import gpu_places, named_gpus, worded_causes
 from kwhere.series.charts import UNIT_CHARTS, Chart, ChartColumn, UnitRef, unit_chart
@@ -28,12 +29,28 @@ def lifetime_of(record: UnitRecord, now: datetime) -> Span:
     return Span(record.started_at, max(end, record.started_at + timedelta(seconds=1)))
 
 
+def seen_span(sources: Sources, record: UnitRecord, span: Span) -> Span | None:
+    """Return the part of `span` that may be drawn; None: nothing of it.
+
+    A GPU or a socket was somebody else's before and afterwards: who does not see everything sees a unit's own life.
+    """
+    if sources.principal.sees_everything:
+        return span
+    life = lifetime_of(record, utc_of(sources.clock.utc_ns()))
+    start, end = max(span.start, life.start), min(span.end, life.end)
+    return Span(start, end) if start < end else None
+
+
 def unit_charts(
     sources: Sources, record: UnitRecord, names: Sequence[str], span: Span, step_seconds: float
 ) -> tuple[list[Chart], dict[str, str]]:
     """Return the charts of `names` that have data, and why the others have none."""
     charts: list[Chart] = []
     missing: dict[str, str] = {}
+    seen = seen_span(sources, record, span)
+    if seen is None:
+        return charts, dict.fromkeys(names, "the unit did not live within this span")
+    span = seen
     for name in names:
         chart, reason = _one_chart(sources, record, name, span, step_seconds)
         if chart is None:

@@ -112,7 +112,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 def _answer(pages: Pages, page: Page, request: Request) -> Response:
     try:
-        return page(pages.seen_by(principal_of(request.scope)), request)
+        pages = pages.seen_by(principal_of(request.scope))
+        return page(pages, request)
     except (KwhereError, ValueError) as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         if status == 500:
@@ -132,7 +133,7 @@ def _report(request: Request, error: Exception) -> None:
 
 _ADVICE = {
     400: "The address holds something this page does not understand.",
-    403: "You may not see this.",
+    403: "You may not see this, or not change it.",
     409: "The address could mean several things, or the change cannot be made here.",
     404: "There is nothing here, or nothing any more.",
     503: "A part this page needs does not answer; it may be starting.",
@@ -142,5 +143,7 @@ _ADVICE = {
 def error_page(pages: Pages, request: Request, status: int, detail: str) -> Response:
     """Return a page in the usual frame that says what is wrong and where to go on."""
     phrase = HTTPStatus(status).phrase
-    context = {"status": status, "phrase": phrase, "detail": detail, "advice": _ADVICE.get(status, "")}
+    contact = pages.sources.principal.contact if status == HTTPStatus.FORBIDDEN else ""
+    advice = _ADVICE.get(status, "")
+    context = {"status": status, "phrase": phrase, "detail": detail, "advice": advice, "contact": contact}
     return pages.render(request, "error.html", context, status)

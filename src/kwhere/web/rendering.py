@@ -20,6 +20,8 @@ from kwhere.web import formatting
 from kwhere.web.settings import WebSettings
 from kwhere.web.static_files import Assets
 
+OF_THE_SITE = "/nodes"
+"""A page that is kept from who sees their own units alone."""
 NAVIGATION = (
     ("/", "Overview"),
     ("/units", "Units"),
@@ -56,10 +58,11 @@ class Pages:
 
     def render(self, request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
         """Return a page; `context` is what its template names, besides the frame's own."""
-        zone, now = self.zone, self.now
+        zone, now, asker = self.zone, self.now, self.sources.principal
         frame = {
             "assets": self.assets,
-            "navigation": NAVIGATION,
+            "navigation": [entry for entry in NAVIGATION if asker.visibility.site or entry[0] != OF_THE_SITE],
+            "asker": asker,
             "path": request.url.path,
             "zone_name": self.sources.time_zone,
             "now": now,

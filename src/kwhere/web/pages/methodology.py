@@ -10,7 +10,8 @@ from kwhere.web.rendering import Pages
 def methodology_page(pages: Pages, request: Request) -> Response:
     """Return the page."""
     account = pages.sources.account
-    nodes = account.nodes(limit=200).items
+    # Nodes are for those who see the site; the formulas are for everybody.
+    nodes = account.nodes(limit=200).items if pages.sources.principal.visibility.site else ()
     methods = sorted({(str(m.component), str(m.method), m.source) for node in nodes for m in node.methods})
     context = {
         "methods": methods,

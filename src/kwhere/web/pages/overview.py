@@ -58,7 +58,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "is_waiting": overview.power_uw is None,
         "stale_since": _stale_since(pages, overview),
         "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
-        "energy_joules": joules(overview.energy_today_uj) if overview.nodes_by_state else None,
+        "energy_joules": joules(overview.energy_today_uj) if has_figures(overview) else None,
         "facts": facts_of(overview, pages.sources.agreements.of_cluster(cluster)),
         "now_pieces": now_pieces(overview),
         "chart": _chart(pages, choice, cluster, chosen),
@@ -75,10 +75,16 @@ def overview_page(pages: Pages, request: Request) -> Response:
     return pages.render(request, "overview.html", context)
 
 
+def has_figures(overview: Overview) -> bool:
+    """Return whether there is anything to sum: a node that ever reported, or units of one's own, be they none."""
+    return bool(overview.nodes_by_state) or not overview.is_of_site
+
+
 def _chart(pages: Pages, choice: SpanChoice, cluster: str | None, chosen: bool) -> PageChart:
     points = pages.sources.account.power(choice.span, chart_step(choice.span), cluster)
     span = choice.span if chosen else span_with_data(choice.span, first_slot(points))
-    return power_stack("power", "Power of all nodes", points, span, choice.text)
+    title = "Power of all nodes" if pages.sources.principal.sees_everything else "Power of your units"
+    return power_stack("power", title, points, span, choice.text)
 
 
 def _stale_since(pages: Pages, overview: Overview) -> datetime | None:
@@ -138,6 +144,8 @@ def now_pieces(overview: Overview) -> list[BarPiece]:
 
 def facts_of(overview: Overview, agreements: Sequence[Agreement] = ()) -> list[Fact]:
     """Return completeness, measured share, reconciliation and balance, worst news in colour."""
+    if not overview.is_of_site:
+        return own_facts(overview)
     nodes = sum(overview.nodes_by_state.values()) - overview.nodes_by_state.get(NodeState.RETIRED, 0)
     up = overview.nodes_by_state.get(NodeState.UP, 0)
     if not nodes:
@@ -150,16 +158,7 @@ def facts_of(overview: Overview, agreements: Sequence[Agreement] = ()) -> list[F
             "nodes whose newest slot is at most three slots and one pull old",
         )
     ]
-    if overview.completeness_ratio is not None:
-        whole = overview.completeness_ratio >= 0.99
-        facts.append(
-            Fact(
-                percent(overview.completeness_ratio),
-                "complete today",
-                "good" if whole else "warn",
-                "node-seconds accounted of node-seconds expected, since the site's midnight",
-            )
-        )
+    facts += _completeness_facts(overview, "node-seconds accounted of node-seconds expected, since the site's midnight")
     if overview.measured_ratio is not None:
         facts.append(
             Fact(
@@ -174,6 +173,20 @@ def facts_of(overview: Overview, agreements: Sequence[Agreement] = ()) -> list[F
     if overview.power_uw is not None:
         facts.append(_balance_fact(overview.residual_uj))
     return facts
+
+
+def own_facts(overview: Overview) -> list[Fact]:
+    """Return what is said of one's own units: how many run, and whether their nodes' account is whole."""
+    running = overview.units_running
+    units = Fact(str(running), "unit running" if running == 1 else "units running", "", "units that you may see")
+    return [units, *_completeness_facts(overview, "of the nodes that your units ran on today")]
+
+
+def _completeness_facts(overview: Overview, meaning: str) -> list[Fact]:
+    ratio = overview.completeness_ratio
+    if ratio is None:
+        return []
+    return [Fact(percent(ratio), "complete today", "good" if ratio >= 0.99 else "warn", meaning)]
 
 
 def agreement_fact(agreements: Sequence[Agreement]) -> Fact:

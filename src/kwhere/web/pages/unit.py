@@ -15,7 +15,7 @@ from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, 
 from kwhere.reports.figures import significant
 from kwhere.reports.node_charts import governors
 from kwhere.reports.optional import COST, money_text
-from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, unit_charts
+from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, seen_span, unit_charts
 from kwhere.series.charts import Chart, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
@@ -88,6 +88,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
     nodes = node_rows(record)
     context = {
         "record": record,
+        "why_seen": pages.sources.principal.reason_to_see(record.user, record.project),
         "choice": choice,
         "zone": pages.zone,
         "duration": ((record.ended_at or pages.now) - record.started_at) / timedelta(seconds=1),
@@ -138,7 +139,9 @@ def _charts(
     kinds = {name: kind for name, kind in CHARTS if record.gpus or name not in GPU_NAMES}
     drawn, missing = unit_charts(pages.sources, record, tuple(kinds), choice.span, choose_step(choice.span, 500))
     span = span_with_data(choice.span, _first_sample(drawn)) if choice.name == WHOLE_LIFE else choice.span
-    notes = {"frequency": governor_note(governors(pages.sources, record.cluster, record.nodes, span, 60.0))}
+    seen = seen_span(pages.sources, record, span)
+    spans = () if seen is None else governors(pages.sources, record.cluster, record.nodes, seen, 60.0)
+    notes = {"frequency": governor_note(spans)}
     charts = [series_chart(chart, span, kinds[chart.name], notes.get(chart.name, "")) for chart in drawn]
     reasons = {CHART_TITLES[name]: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
     return charts, reasons, drawn
