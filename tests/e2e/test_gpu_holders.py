@@ -74,7 +74,7 @@ def working(**environment: str) -> Iterator[int]:
         process.wait()
 
 
-def test_case_gpu_61_case_slurm_job_exporter_65_a_job_that_runs_nothing_holds_its_one_gpu_of_two(tmp_path: Path) -> None:
+def test_case_gpu_61_case_slurm_job_exporter_65_a_job_that_runs_nothing_holds_its_gpu(tmp_path: Path) -> None:
     tree = FakeCgroups(tmp_path)
     job = "/system.slice/slurmstepd.scope/job_42"
     with working(SLURM_JOB_ID="42", SLURM_JOB_GPUS="1", CUDA_VISIBLE_DEVICES="0") as pid, agent(tmp_path) as built:

@@ -16,7 +16,7 @@ _NAME = re.compile(r"\d+(?:[.-]\d+)?|(?:GPU|MIG)-[0-9A-Za-z/-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class JobFiles:
-    """What the files say now: job ids by file name, which is `<gpu>`, `<gpu>.<GPU instance>` (or with a dash) or a uuid."""
+    """What the files say now: job ids by file name: `<gpu>`, `<gpu>.<GPU instance>` (or with a dash), or a uuid."""
 
     jobs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
