@@ -4,6 +4,8 @@ A file is YAML with one section per package (`agent:`, `server:`, …). An unkno
 unless the file's own `since` mapping says that it belongs to a release later than this one:
 
     since: {agent.new_thing: "0.4"}
+
+`${NAME}` in a value is a variable of the environment, `${file:/path}` the text of a file: see `expansion`.
 """
 
 import difflib
@@ -18,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from kwhere._version import __version__
+from kwhere.apps.expansion import Expanded, expand, hide
 from kwhere.core.errors import ConfigError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -85,6 +88,14 @@ def load(
 
     `overrides` maps dotted keys to values. Raises ConfigError.
     """
+    tree, expanded = read_all(file)
+    for key, value in (overrides or {}).items():
+        _put(tree, key.split("."), value)
+    return validate(model, tree, expanded)
+
+
+def read_all(file: Path | None) -> tuple[Tree, tuple[Expanded, ...]]:
+    """Return what the files say together, and what was put in from elsewhere. Raises ConfigError."""
     tree: Tree = {}
     later: dict[str, str] = {}
     for path in _files(file) if file else ():
@@ -92,17 +103,18 @@ def load(
         later.update(_since(path, part))
         _merge(tree, part)
     _drop_later(tree, later)
-    for key, value in (overrides or {}).items():
-        _put(tree, key.split("."), value)
-    return validate(model, tree)
+    return expand(tree, os.environ)
 
 
-def validate(model: type[ModelT], tree: Tree) -> ModelT:
-    """Return `tree` as `model`. Raises ConfigError that names each wrong key and, if near one, the right one."""
+def validate(model: type[ModelT], tree: Tree, expanded: Sequence[Expanded] = ()) -> ModelT:
+    """Return `tree` as `model`. Raises ConfigError that names each wrong key and, if near one, the right one.
+
+    What was put in from elsewhere is not told.
+    """
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError("\n".join(_sentences(model, error))) from None
+        raise ConfigError("\n".join(hide(sentence, expanded) for sentence in _sentences(model, error))) from None
 
 
 def read_file(path: Path) -> Tree:

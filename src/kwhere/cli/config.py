@@ -18,10 +18,18 @@ def config() -> None:
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON instead of YAML")
 def show(config_file: Path | None, as_json: bool) -> None:
-    """Print the whole effective file: defaults, the file, conf.d."""
+    """Print the whole effective file: defaults, the file, conf.d.
+
+    What comes from the environment or a file (`${NAME}`, `${file:/path}`) is shown as it is written, not as it reads.
+    """
     import yaml
 
-    tree = load_settings(config_file, {}).model_dump(mode="json")
+    from kwhere.apps.configuration import default_file, read_all
+    from kwhere.apps.expansion import hide_in
+
+    settings = load_settings(config_file, {})
+    _, expanded = read_all(config_file or default_file(os.environ))
+    tree = hide_in(settings.model_dump(mode="json"), expanded)
     click.echo(json.dumps(tree, indent=1) if as_json else yaml.safe_dump(tree, sort_keys=False), nl=as_json)
 
 
