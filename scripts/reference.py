@@ -52,7 +52,7 @@ def settings() -> str:
         "# Settings\n",
         "One YAML file serves every role; a section per part. Order of strength: flag, environment, `conf.d/*.yaml`,",
         "file, default. Unknown keys stop the start and are named. `kwhere config show` prints the effective file.\n",
-        "A value may stand elsewhere: `${NAME}` is a variable of the environment, `${file:/path}` the text of a file, and",
+        "A value may stand elsewhere: `${NAME}` is a variable of the environment, `${file:/path}` a file's text,",
         "`$$` a dollar. What is put in so is not shown: `config show` and complaints print `${NAME}`.\n",
     ]
     for section, field in Settings.model_fields.items():
