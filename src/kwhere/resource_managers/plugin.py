@@ -33,6 +33,16 @@ class ManagerSettings(BaseModel):
     window_hours: float = Field(
         default=6.0, gt=0, le=168, description="Longest span asked for at once, in hours: it bounds the answer."
     )
+    windows_per_look: int = Field(
+        default=12, ge=1, description="Most spans read in one look; the rest of a long backfill follows in the next."
+    )
+    load_ratio: float = Field(
+        default=0.2,
+        gt=0,
+        le=1,
+        description="Largest share of the time, 0..1, in which the manager is kept busy: a slow look is followed by a"
+        " longer rest, of ten intervals at most.",
+    )
     facts_seconds: float = Field(default=600.0, ge=1, description="Seconds between two looks at accounts and nodes.")
 
 

@@ -6,6 +6,7 @@ heard from where it was heard last instead (`watched_units`).
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
@@ -32,7 +33,23 @@ DEEP_SECONDS = 3600
 MENDED_SECONDS = 300
 """So long after a failure that time is asked for once more: what was held back meanwhile has then been written."""
 
+LOOK_SECONDS = 60
+"""A look that took so long is broken off after the span it is at: other passes wait for it."""
+MOST_INTERVALS = 10
+
 log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look at a manager may still ask, and what it found."""
+
+    spans_left: int
+    until_ns: int
+    """Monotonic."""
+    counts: ClaimCounts = field(default_factory=ClaimCounts)
+    is_whole: bool = True
+    """Whether everything up to now was read."""
 
 
 class ManagerPass:
@@ -46,7 +63,9 @@ class ManagerPass:
         self._clock = clock
         self._due_ns = 0
         self._deep_ns = 0
+        self._deep: Iterator[Span] = iter(())
         self._has_failed = False
+        self._is_behind = False
 
     def is_due(self) -> bool:
         """Return whether its time has come."""
@@ -54,7 +73,18 @@ class ManagerPass:
 
     def run(self, turn: Turn) -> None:
         """Read what is new. Raises KwhereError, after noting it; the same span is then read again."""
-        self._due_ns = self._clock.monotonic_ns() + _ns(self._settings.interval_seconds)
+        began_ns = self._clock.monotonic_ns()
+        try:
+            self._run(turn)
+        finally:
+            self._due_ns = began_ns + self._rest_ns(self._clock.monotonic_ns() - began_ns)
+
+    def _rest_ns(self, took_ns: int) -> int:
+        """Return how long after the beginning of a look the next one begins."""
+        interval_ns = _ns(self._settings.interval_seconds)
+        return max(interval_ns, min(int(took_ns / self._settings.load_ratio), took_ns + MOST_INTERVALS * interval_ns))
+
+    def _run(self, turn: Turn) -> None:
         state = manager_state(self._engine, self._settings.cluster, self._manager.claims)
         work = ClaimTurn(state.cluster_id, self._manager.claims, self._clock.utc_ns())
         try:
@@ -86,11 +116,11 @@ class ManagerPass:
             living = None
             if queue is not None and queue.living is not None:
                 living = Living(work.now_ns, state.heard_ns, queue.living)
-            read = self._read_windows(work, self._start(state.good_until_ns, work.now_ns), living, turn)
-            if read is None:
+            look = self._read_windows(work, self._start(state.good_until_ns, work.now_ns), living, turn)
+            if look is None:
                 return False
-            counts = read
-            if living is not None:
+            counts = look.counts
+            if living is not None and look.is_whole:
                 end_vanished(self._engine, work, living)
         if queue is not None:
             write_queue(self._engine, work, queue.waiting)
@@ -119,16 +149,28 @@ class ManagerPass:
         first_ns = now_ns - _ns(self._settings.backfill_days * 86_400)
         if good_until_ns is None:
             return first_ns
-        return max(first_ns, min(good_until_ns, now_ns) - _ns(self._settings.overlap_seconds))
+        overlap_ns = 0 if self._is_behind else _ns(self._settings.overlap_seconds)
+        return max(first_ns, min(good_until_ns, now_ns) - overlap_ns)
 
-    def _read_windows(self, work: ClaimTurn, start_ns: int, living: Living | None, turn: Turn) -> ClaimCounts | None:
-        counts = ClaimCounts()
+    def _read_windows(self, work: ClaimTurn, start_ns: int, living: Living | None, turn: Turn) -> _Look | None:
+        """Return what was read, None where somebody stopped us."""
+        look = _Look(self._settings.windows_per_look, self._clock.monotonic_ns() + _ns(LOOK_SECONDS))
         for window in self._windows(start_ns, work.now_ns):
             if not turn.goes_on():
                 return None
-            counts = counts.plus(self._take(work, window, living))
+            if not self._may_ask(look):
+                look.is_whole = False
+                break
+            self._take(work, window, living, look)
             note_good(self._engine, work, to_ns(window.end))
-        return counts.plus(self._look_deep(work, start_ns, living, turn))
+        self._is_behind = not look.is_whole
+        if look.is_whole:
+            self._look_deep(work, start_ns, living, turn, look)
+        return look
+
+    def _may_ask(self, look: _Look) -> bool:
+        look.spans_left -= 1
+        return look.spans_left >= 0 and self._clock.monotonic_ns() < look.until_ns
 
     def _windows(self, start_ns: int, end_ns: int) -> Iterator[Span]:
         width_ns = _ns(self._settings.window_hours * 3600)
@@ -139,12 +181,10 @@ class ManagerPass:
             yield Span(from_ns(start_ns), from_ns(next_ns))
             start_ns = next_ns
 
-    def _take(self, work: ClaimTurn, window: Span, living: Living | None) -> ClaimCounts:
-        counts = ClaimCounts()
+    def _take(self, work: ClaimTurn, window: Span, living: Living | None, look: _Look) -> None:
         units = iter(self._manager.source.fetch_units(window))
         while batch := list(islice(units, BATCH)):
-            counts = counts.plus(write_units(self._engine, work, batch, living))
-        return counts
+            look.counts = look.counts.plus(write_units(self._engine, work, batch, living))
 
     def _waits_since(self, work: ClaimTurn) -> int | None:
         """Return since when runs of nodes wait, now and then: their manager is then asked about that time again."""
@@ -153,17 +193,16 @@ class ManagerPass:
         self._deep_ns = self._clock.monotonic_ns() + _ns(DEEP_SECONDS)
         return oldest_waiting(self._engine, work)
 
-    def _look_deep(self, work: ClaimTurn, start_ns: int, living: Living | None, turn: Turn) -> ClaimCounts:
+    def _look_deep(self, work: ClaimTurn, start_ns: int, living: Living | None, turn: Turn, look: _Look) -> None:
         """A manager that was cut off writes of the past once it is back: ask again where runs of nodes wait for it."""
-        counts = ClaimCounts()
         oldest_ns = self._waits_since(work)
-        if oldest_ns is None or oldest_ns >= start_ns:
-            return counts
-        for window in self._windows(oldest_ns, start_ns):
-            if not turn.goes_on():
-                break
-            counts = counts.plus(self._take(work, window, living))
-        return counts
+        if oldest_ns is not None and oldest_ns < start_ns:
+            self._deep = self._windows(oldest_ns, start_ns)
+        while turn.goes_on() and self._may_ask(look):
+            window = next(self._deep, None)
+            if window is None:
+                return
+            self._take(work, window, living, look)
 
 
 def _ns(seconds: float) -> int:
