@@ -169,6 +169,7 @@ def build_agent(config: AgentConfig, state_dir: Path | None) -> BuiltAgent:
             frequency,
             watches,
             mapping,
+            config.units,
         ),
     )
     pace = Pace(int(config.agent.interval_seconds * NANOSECONDS_PER_SECOND), config.agent.cpu_budget_ratio)

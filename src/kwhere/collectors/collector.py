@@ -1,7 +1,7 @@
 """What a collector is built from and what it gives: the protocol, its settings, its context, its plug-in."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -10,6 +10,7 @@ from kwhere.core.clock import Clock
 from kwhere.core.metrics import MetricSpec, Sample
 from kwhere.devices.gpu import GpuSource
 from kwhere.discovery.gpu_holders import NodeMapping
+from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS
 from kwhere.ledger.journal_stats import JournalStats
@@ -43,6 +44,8 @@ class CollectorContext:
     """GPUs of each vendor, read beside the steps; `snapshot()` may be called from any thread."""
     gpu_mapping: NodeMapping | None = None
     """Who holds which GPU, and how each source of that does."""
+    units: UnitsSettings = field(default_factory=UnitsSettings)
+    """How units are found on this node."""
 
 
 class Collector(Protocol):
