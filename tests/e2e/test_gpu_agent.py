@@ -56,3 +56,33 @@ def test_a_lost_gpu_leaves_the_other_its_energy(tmp_path: Path) -> None:
     assert seen[("kwhere_energy_source_up", "nvml")] == 1
     assert seen[("kwhere_node_energy_joules_total", "gpu")] > 0
     assert ("kwhere_node_meter_joules_total", devices[0].uuid) not in seen
+
+
+@pytest.mark.slow
+def test_one_look_of_tops_own_has_the_gpus(tmp_path: Path) -> None:
+    library = install_fake_nvml(tmp_path)
+    holder = subprocess.Popen(["sleep", "60"])
+    device = gpu(A100, 0, watts=250)
+    device.process(holder.pid, 1 << 30)
+    Scenario([device]).write(library)
+    config = tmp_path / "agent.yaml"
+    config.write_text(f"gpu: {{nvml_library: {library}, start_seconds: 60}}\n")
+    command = [
+        sys.executable,
+        "-m",
+        "kwhere",
+        "top",
+        "--own",
+        "--once",
+        "--interval",
+        "1",
+        "--config.file",
+        str(config),
+    ]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+
+    holder.kill()
+    holder.wait()
+    header = next(line for line in done.stdout.splitlines() if "MANAGER" in line)
+    assert "GPUs" in header.split()

@@ -14,6 +14,9 @@ from kwhere.local.agent_client import SOCKET_NAME
 from kwhere.local.top import AgentFeed, Top, TopFeed
 from kwhere.local.top_sample import TopSample, parse_sample
 
+GPU_STEPS = 2
+"""Who holds a GPU is known after the first step, what it did there after the second."""
+
 
 class OwnFeed:
     """An agent in this process, without journal: it sees what we may read, and forgets it at the end."""
@@ -32,6 +35,8 @@ class OwnFeed:
         totals = self._built.agent.totals()
         if totals is None:
             raise NoData("no step was done yet")
+        if self._built.gpus and totals.counts.steps < GPU_STEPS:
+            raise NoData("what the GPUs did was not read twice yet")
         return parse_sample(top_view(totals, self._viewer))
 
     def close(self) -> None:
