@@ -21,6 +21,10 @@ CPU_LOW_RATIO = 0.5
 SERIAL = (0.85, 1.05)
 """So many busy CPUs of several are one that works."""
 IDLE_NODE_RATIO = 0.001
+GPU_LOW_RATIO = 0.15
+FULL_RATIO = 0.8
+FULL = "its memory is nearly full: right for a model that waits to serve, else release it"
+"""Frameworks reserve all memory, so a full one does not show that a GPU was used; nor that it was not needed."""
 CONFINED = frozenset({"slurm", "oar", "libvirt"})
 """Managers whose units cannot use more than they were given."""
 _BY_STATE = {
@@ -106,12 +110,23 @@ def _of_memory(record: UnitRecord) -> Iterator[Finding]:
 
 
 def _of_gpu(gpu: UnitGpu, gpus: Sequence[UnitGpu]) -> Iterator[Finding]:
-    if gpu.held_idle_ns is None or seconds(gpu.held_idle_ns) < IDLE_SHOWN_SECONDS:
-        return
+    label, ratio = gpu_label(gpu, gpus), gpu.utilisation_ratio
+    is_full = bool(gpu.memory_total_bytes) and (gpu.memory_peak_bytes or 0) >= FULL_RATIO * (
+        gpu.memory_total_bytes or 0
+    )
+    if gpu.held_idle_ns is not None and seconds(gpu.held_idle_ns) >= IDLE_SHOWN_SECONDS:
+        yield _idle(gpu, label, is_full=is_full)
+    elif ratio is not None and ratio < GPU_LOW_RATIO and seconds(gpu.held_ns) >= JUDGED_SECONDS:
+        action = FULL if is_full else "find what it waits for: data, CPUs, or other GPUs"
+        yield Finding("gpu_low", f"{label} was busy {share(ratio)} of the time held", action)
+
+
+def _idle(gpu: UnitGpu, label: str, *, is_full: bool) -> Finding:
     wasted = "" if gpu.held_idle_uj is None else f", {quantity(joules(gpu.held_idle_uj), ENERGY)}"
-    text = f"held {gpu_label(gpu, gpus)} idle for {duration(seconds(gpu.held_idle_ns))}{wasted}"
+    text = f"held {label} idle for {duration(seconds(gpu.held_idle_ns or 0))}{wasted}"
+    if is_full:
+        return Finding("gpu_idle", text, FULL, since=gpu.idle_since)
     if gpu.busy_ns == 0 and not gpu.unknown_ns and seconds(gpu.held_ns) >= JUDGED_SECONDS:
-        yield Finding("gpu_unused", f"{text}; never used it", "ask for fewer GPUs", grave=True, since=gpu.idle_since)
-    else:
-        action = "give it work or release it" if gpu.idle_since else "ask for a GPU only while there is work for it"
-        yield Finding("gpu_idle", text, action, since=gpu.idle_since)
+        return Finding("gpu_unused", f"{text}; never used it", "ask for fewer GPUs", grave=True, since=gpu.idle_since)
+    action = "give it work or release it" if gpu.idle_since else "ask for a GPU only while there is work for it"
+    return Finding("gpu_idle", text, action, since=gpu.idle_since)

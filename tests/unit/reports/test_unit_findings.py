@@ -7,8 +7,9 @@ import pytest
 from tests.fake_units import NOW, UNITS
 from tests.unit.reports.test_gpus import GPU, HOUR_NS
 
+from kwhere.database.gpu_records import UnitGpu
 from kwhere.database.records import NodeRun, UnitRecord
-from kwhere.reports.unit_findings import Finding, unit_findings
+from kwhere.reports.unit_findings import FULL, Finding, unit_findings
 
 GIB = 2**30
 START = NOW - timedelta(hours=4)
@@ -138,3 +139,29 @@ def test_a_gpu_of_which_nobody_tells_is_not_idle() -> None:
     partly = replace(GPU, busy_ns=0, held_idle_ns=HOUR_NS, unknown_ns=HOUR_NS)
 
     assert [found.kind for found in unit_findings(job(gpus=(unknown, partly)), NOW)] == ["gpu_idle"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kind", "action"),
+    [
+        pytest.param(
+            replace(GPU, busy_ns=HOUR_NS // 10, memory_peak_bytes=76 * GIB), "gpu_low", FULL, id="case_users_64_low"
+        ),
+        pytest.param(
+            replace(GPU, busy_ns=0, held_idle_ns=4 * HOUR_NS, memory_peak_bytes=76 * GIB),
+            "gpu_idle",
+            FULL,
+            id="case_users_64_idle",
+        ),
+        pytest.param(
+            replace(GPU, busy_ns=HOUR_NS // 10),
+            "gpu_low",
+            "find what it waits for: data, CPUs, or other GPUs",
+            id="low",
+        ),
+    ],
+)
+def test_a_gpu_whose_memory_is_full_gets_other_words(gpu: UnitGpu, kind: str, action: str) -> None:
+    (found,) = unit_findings(job(gpus=(gpu,)), NOW)
+
+    assert (found.kind, found.action, found.grave) == (kind, action, False)
