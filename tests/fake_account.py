@@ -18,6 +18,7 @@ from kwhere.database.account_records import (
     AccountRecord,
     ClusterRecord,
 )
+from kwhere.database.audit import AuditPage, AuditQuery
 from kwhere.database.gpu_records import GpuHold
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.periods import PERIODS
@@ -147,6 +148,10 @@ class FakeAccount(FakePlaces):
     def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> Sequence[UnitRecord]:
         return [self.unit(cluster, manager, unit)]
 
+    def earlier_of_name(self, record: UnitRecord, limit: int = 6) -> Sequence[UnitRecord]:
+        found = (r for r in self.records if (r.user, r.name) == (record.user, record.name))
+        return [r for r in found if r.started_at < record.started_at][:limit]
+
     def unit_power(
         self, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
     ) -> Sequence[BucketPower]:
@@ -235,6 +240,9 @@ class FakeAccount(FakePlaces):
                 *(year, FACTOR_G_PER_KWH, published, source, True),
             ),
         )
+
+    def audit(self, query: AuditQuery) -> AuditPage:
+        return AuditPage((), None)
 
     def health(self) -> DatabaseHealth:
         return DatabaseHealth("0001", "sqlite", {NodeState.UP: 2}, 0, 0, 0, None)

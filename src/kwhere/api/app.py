@@ -8,11 +8,11 @@ from kwhere.access.doorman import Doorman
 from kwhere.access.guard import Guard, GuardRules
 from kwhere.api.context import PROBLEM_RESPONSES
 from kwhere.api.problems import install_problems
-from kwhere.api.routes import asker, nodes, places, site, units, usage
+from kwhere.api.routes import asker, audit, nodes, places, site, units, usage
 from kwhere.reports.sources import Sources
 
 PREFIX = "/api/v1"
-ROUTES = (units, nodes, usage, places, site, asker)
+ROUTES = (units, nodes, usage, places, site, asker, audit)
 ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 

@@ -2,10 +2,43 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, insert
 
+from kwhere.core.timespan import Span
 from kwhere.database import schema
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which lines; `after` is the cursor of the page before."""
+
+    actor: str | None = None
+    action: str | None = None
+    span: Span | None = None
+    limit: int = 100
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """Who did what, when, to what."""
+
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """One page of the log; `next` is None on the last."""
+
+    items: tuple[AuditRecord, ...]
+    next: str | None
 
 
 def record(

@@ -9,6 +9,7 @@ from kwhere.core.errors import NotFound
 from kwhere.database import audit, bulk, schema
 from kwhere.database.engine import writing
 from kwhere.database.identities import search_text
+from kwhere.database.person_traces import AccountNames, drop_traces
 from kwhere.database.sums import RunNames
 
 _units, _runs = schema.units.c, schema.unit_runs.c
@@ -18,8 +19,9 @@ _NOTHING = zlib.compress(b"")
 def pseudonymise_user(engine: Engine, cluster: str, user: str, now_ns: int, *, by: str) -> str:
     """Replace a user's name by a random one, which is returned; names and labels of the user's units go too.
 
-    What a directory said of the user goes. Slots as they were served hold names: of the nodes concerned their lines
-    are emptied, the figures stay. A user who is still active comes back with the next slot. Raises NotFound.
+    What a directory said of the user goes, and the API tokens of that name end. Slots as they were served hold names:
+    of the nodes concerned their lines are emptied, the figures stay. A user who is still active comes back with the
+    next slot. Raises NotFound.
     """
     alias = f"user-{secrets.token_hex(6)}"
     with writing(engine).begin() as connection:
@@ -28,6 +30,7 @@ def pseudonymise_user(engine: Engine, cluster: str, user: str, now_ns: int, *, b
         _rename_units(connection, user_id, user, alias)
         _empty_lines(connection, user_id)
         _forget_person(connection, cluster, user)
+        drop_traces(connection, user_id, AccountNames(user, alias), now_ns)
         audit.record(connection, now_ns, by, "pseudonymise user", f"{cluster}/{alias}")
     return alias
 

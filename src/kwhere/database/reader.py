@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 from kwhere.core.clock import Clock
 from kwhere.core.timespan import Span
 from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
+from kwhere.database.audit import AuditPage, AuditQuery
 from kwhere.database.choices import read_site_choice
 from kwhere.database.gpu_records import GpuHold
 from kwhere.database.inventory_records import PersonRecord, RackRecord
@@ -33,8 +34,10 @@ from kwhere.database.reading import (
     unit_list,
     usage,
 )
+from kwhere.database.reading.audit_list import list_audit
 from kwhere.database.reading.factor_list import list_factors
 from kwhere.database.reading.health import health
+from kwhere.database.reading.kin import earlier_of_name
 from kwhere.database.reading.manager_list import list_managers
 from kwhere.database.reading.membership_list import list_memberships
 from kwhere.database.reading.node_list import AmbiguousNode
@@ -132,6 +135,10 @@ class Reader:
     def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> tuple[UnitRecord, ...]:
         """Return the newest runs of a unit, newest first."""
         return self._ask(lambda moment: one_unit.earlier_runs(moment, cluster, manager, unit, limit))
+
+    def earlier_of_name(self, record: UnitRecord, limit: int = 6) -> tuple[UnitRecord, ...]:
+        """Return units of the same user, manager and name that started before `record`, newest first."""
+        return self._ask(lambda moment: earlier_of_name(moment, record, limit))
 
     def unit_power(
         self, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
@@ -247,6 +254,10 @@ class Reader:
     def emission_factors(self, span: Span | None = None) -> tuple[FactorRecord, ...]:
         """Return the factors within `span`; None: those in force now."""
         return self._ask(lambda moment: list_factors(moment, span))
+
+    def audit(self, query: AuditQuery) -> AuditPage:
+        """Return one page of the audit log, newest first. Raises BadCursor, NotPermitted."""
+        return self._ask(lambda moment: list_audit(moment, query))
 
     def health(self) -> DatabaseHealth:
         """Return whether the account is in order."""

@@ -28,5 +28,9 @@ def words_of(query: object) -> str:
         if isinstance(query, Mapping)
         else {}
     )
-    given = [f"{name}={value}" for name, value in held.items() if value and name not in _NOT_WHAT]
+    given = [f"{name}={_text(value)}" for name, value in held.items() if value and name not in _NOT_WHAT]
     return " ".join(given)[:_LONGEST] or "all"
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from kwhere.core.timespan import Span
 from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
+from kwhere.database.audit import AuditPage, AuditQuery
 from kwhere.database.gpu_records import GpuHold
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.place_records import (
@@ -65,6 +66,10 @@ class Account(Protocol):
 
     def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> Sequence[UnitRecord]:
         """Return the newest runs of a unit, newest first."""
+        ...
+
+    def earlier_of_name(self, record: UnitRecord, limit: int = 6) -> Sequence[UnitRecord]:
+        """Return units of the same user, manager and name that started before `record`, newest first."""
         ...
 
     def unit_power(
@@ -167,6 +172,10 @@ class Account(Protocol):
 
     def emission_factors(self, span: Span | None = None) -> Sequence[FactorRecord]:
         """Return the factors within `span`; None: those in force now."""
+        ...
+
+    def audit(self, query: AuditQuery) -> AuditPage:
+        """Return one page of the audit log, newest first. Raises BadCursor, NotPermitted."""
         ...
 
     def health(self) -> DatabaseHealth:
