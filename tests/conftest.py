@@ -31,6 +31,7 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "slurm": slurm_is_installed,
     "oar": oar_is_installed,
     "slapd": directory_is_installed,
+    "podman": lambda: os.geteuid() == 0 and shutil.which("podman") is not None,
     "virsh": libvirt_is_installed,
     "libvirtd": runs_machines,
     "cc": lambda: shutil.which("cc") is not None and os.path.exists("/usr/include/linux/ipmi.h"),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from kwhere.core.unit import UnitInfo
 from kwhere.discovery import (
-    container_facts,
     containers,
     kubernetes,
     libvirt,
@@ -16,6 +15,8 @@ from kwhere.discovery import (
     systemd,
     vm_facts,
 )
+from kwhere.discovery.container_engines import ContainerEngines
+from kwhere.discovery.container_facts import ContainerFacts
 from kwhere.discovery.facts import Facts, FactSource, UserNames, Witness, printable
 from kwhere.discovery.kubelet_pods import KubeletPods
 from kwhere.discovery.match import Match
@@ -32,13 +33,15 @@ class FactFinder:
         self._fs = fs
         self._settings = settings
         self.users = UserNames(fs)
+        engines = None if fs.is_recorded else ContainerEngines()
+        containers_of = ContainerFacts(engines)
         self._sources: dict[str, FactSource] = {
             slurm.MANAGER: slurm_facts.find,
             oar.MANAGER: oar_facts.find,
             kubernetes.MANAGER: PodNames(settings.pod_log_dir, ContainerNames(settings), kubelet).find,
             libvirt.MANAGER: vm_facts.find,
-            containers.DOCKER: container_facts.find_docker,
-            containers.PODMAN: container_facts.find_podman,
+            containers.DOCKER: containers_of.find_docker,
+            containers.PODMAN: containers_of.find_podman,
             run.MANAGER: _find_run,
             systemd.MANAGER: _find_by_path,
             systemd.SESSION: _find_by_path,

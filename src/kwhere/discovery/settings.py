@@ -139,6 +139,14 @@ class UnitsSettings(BaseModel):
         default=(Path("/var/lib/containers/storage"),),
         description="Storage roots of Podman, read for container names.",
     )
+    containerd_dirs: tuple[Path, ...] = Field(
+        default=(Path("/run/containerd/io.containerd.runtime.v2.task"),),
+        description="Directories of containerd with a directory per namespace, read for nerdctl's names (root only).",
+    )
+    container_sockets: tuple[Path, ...] = Field(
+        default=(Path("/run/docker.sock"), Path("/run/podman/podman.sock")),
+        description="Sockets of Docker and Podman, asked for names where their files are closed to the agent.",
+    )
 
     @field_validator("processes", mode="before")
     @classmethod

@@ -45,6 +45,10 @@ def _check_source(manager: str, directories: Sequence[Path], place: Place) -> Ch
     readable = [path for path in directories if os.access(path, os.R_OK | os.X_OK)]
     if readable:
         return ok(name, f"read from {readable[0]}")
+    sockets = [path for path in place.settings.container_sockets if manager in path.name]
+    answering = [path for path in sockets if os.access(path, os.R_OK | os.W_OK)]
+    if answering:
+        return ok(name, f"asked at {answering[0]}")
     places = ", ".join(str(path) for path in directories)
     why = "Units keep their id and lack name and project, which a server may know better."
     if place.is_root:
