@@ -17,13 +17,33 @@ class Absence:
     is_failure: bool
 
 
-def why_nothing(api: Api, filters: Mapping[str, str | None], jobs: str | None) -> Absence:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for beside the filters."""
+
+    jobs: str | None = None
+    window: str = ""
+    is_waiting: bool = False
+    """Whether only what waits in queues was."""
+
+    @property
+    def sentence(self) -> str:
+        """Return that there is nothing of it."""
+        if self.jobs:
+            return f"no unit has one of the ids {self.jobs}"
+        if self.is_waiting:
+            return "nothing waits in a queue that is read"
+        if self.window:
+            return f"no units match that were alive {self.window}"
+        return "no units match; a new one shows after its first slot"
+
+
+def why_nothing(api: Api, filters: Mapping[str, str | None], wanted: Wanted) -> Absence:
     """Return why nothing matches, as far as the server can tell."""
     denied = _denied(api, filters)
     if denied is not None:
         return Absence((denied,), is_failure=True)
-    first = f"no unit has one of the ids {jobs}" if jobs else "no units match; a new one shows after its first slot"
-    return Absence((first, *_unread(api, filters)), is_failure=jobs is not None)
+    return Absence((wanted.sentence, *_unread(api, filters)), is_failure=wanted.jobs is not None)
 
 
 def _denied(api: Api, filters: Mapping[str, str | None]) -> str | None:

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from kwhere.cli.client import Api, Json, server_options
-from kwhere.cli.unit_absence import why_nothing
+from kwhere.cli.unit_absence import Wanted, why_nothing
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
 from kwhere.cli.unit_questions import SORTS, WAITING, Sort, ask_units, ask_waiting, job_text, parse_sort
+from kwhere.cli.unit_values import local_time
 
 READ_AT_ONCE = 20
 """So many a person reads, unless they ask for more."""
@@ -70,6 +71,8 @@ def units(server: str | None, token_file: Path | None, state_dir: Path | None, *
     api = Api(server, token_file, state_dir)
     if not write_units(question.ask(api), output):
         return _nothing(api, question)
+    if question.window and style is Style.TABLE:
+        click.echo(f"units alive {question.window}; figures are of their whole lives", err=True)
     if question.was_cut:
         click.echo(f"the first {question.limit} units; --limit 0 lists all that match", err=True)
     return 0
@@ -101,6 +104,12 @@ class _Question:
         self.limit = (READ_AT_ONCE if is_read else ALL) if given["limit"] is None else given["limit"] or ALL
         self.was_cut = False
 
+    @property
+    def window(self) -> str:
+        """Return the time that was asked for in the viewer's zone, in words; empty: all of it."""
+        edges = [(word, self.fixed[name]) for word, name in (("after", "from"), ("before", "to"))]
+        return " and ".join(f"{word} {local_time(at)}" for word, at in edges if at)
+
     def ask(self, api: Api) -> Iterator[Json]:
         """Yield what matches, up to the limit."""
         left = self.limit
@@ -120,9 +129,14 @@ class _Question:
 def _nothing(api: Api, question: _Question) -> int:
     """Say on stderr why the list is empty; 1 where an id was named that is not there, or may not be seen."""
     named = {**question.filters, "state": question.fixed["state"]}
-    absence = why_nothing(api, named, question.jobs)
+    absence = why_nothing(api, named, _wanted(question))
     click.echo("\n".join(absence.lines), err=True)
     return 1 if absence.is_failure else 0
+
+
+def _wanted(question: _Question) -> Wanted:
+    is_waiting = question.waits and not question.states
+    return Wanted(question.jobs, question.window, is_waiting)
 
 
 def _one_sign(delimiter: str) -> str:

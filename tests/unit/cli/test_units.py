@@ -262,6 +262,29 @@ def test_an_empty_list_says_which_manager_cannot_be_read(api: CommandApi, ask: A
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-s", "pending"], "nothing waits in a queue that is read"),
+        (["-S", "2026-11-01"], "no units match that were alive after 2026-11-01T00:00:00"),
+        (
+            ["-S", "2026-11-01", "-E", "2026-11-02T12:00"],
+            "no units match that were alive after 2026-11-01T00:00:00 and before 2026-11-02T12:00:00",
+        ),
+    ],
+)
+def test_an_empty_list_says_what_there_is_none_of(api: CommandApi, ask: Any, arguments: list[str], said: str) -> None:
+    api.lists("/units")
+    api.lists("/queue")
+
+    assert ask(*arguments) == (0, "", f"{said}\n")
+
+
+def test_a_list_of_a_span_says_which_and_that_figures_are_of_whole_lives(api: CommandApi, ask: Any) -> None:
+    assert ask("-S", "2026-11-01")[2] == ("units alive after 2026-11-01T00:00:00; figures are of their whole lives\n")
+    assert ask("-S", "2026-11-01", "--csv")[2] == ""
+
+
 def test_an_id_that_is_nowhere_is_exit_code_1(api: CommandApi, ask: Any) -> None:
     api.lists("/units")
 
