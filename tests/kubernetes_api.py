@@ -97,6 +97,8 @@ class FakeKubernetes:
         """Go down: nobody is answered, every connection is cut."""
         self.start: Callable[[], None] = lambda: None
         """Come back at the same address."""
+        self.longest_watch_seconds = 60.0
+        """A server may end a watch before its time."""
         self.over = threading.Event()
         self.changed = threading.Condition()
         self._objects: dict[str, dict[tuple[str, str], Object]] = {path: {} for path in CORE}
@@ -269,7 +271,8 @@ class _Handler(BaseHTTPRequestHandler):
         if cluster.is_gone(since):
             self._chunk(json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n")
         else:
-            self._tell(path, since, time.monotonic() + float(query.get("timeoutSeconds", 30)))
+            seconds = min(float(query.get("timeoutSeconds", 30)), cluster.longest_watch_seconds)
+            self._tell(path, since, time.monotonic() + seconds)
         self.wfile.write(b"0\r\n\r\n")
 
     def _tell(self, path: str, since: int, until: float) -> None:

@@ -20,6 +20,7 @@ from kwhere.resource_managers.kubernetes_nodes import read_node, sum_allocations
 from kwhere.resource_managers.kubernetes_pods import Pod, PodReader
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
 from kwhere.resource_managers.kubernetes_stamps import SealFile
+from kwhere.resource_managers.kubernetes_tenancy import Tenancy
 from kwhere.resource_managers.kubernetes_users import PodUsers
 from kwhere.resource_managers.plugin import ManagerPlugin
 
@@ -43,6 +44,9 @@ class KubernetesManager:
         self._seals = SealFile(settings.stamp_key_file) if settings.stamp_key_file is not None else None
         self._version: str | None = None
         """What was heard of last; None: list anew."""
+        self._known_tenancy: Tenancy | None = None
+        """Whose namespaces were when units were last told and written; None: nobody knows."""
+        self._told_tenancy: Tenancy | None = None
         self._told: str | None = None
         """The cursor that was given out last."""
         self._is_whole = False
@@ -89,17 +93,26 @@ class KubernetesManager:
     def watch(self, cursor: str | None) -> Changes:
         """Return what changed since `cursor`; the cursor is the API's resource version."""
         with self._lock:
-            if cursor != self._told:  # another process heard of what is between
-                self._is_whole = False
+            if cursor == self._told:
+                self._known_tenancy = self._told_tenancy
+            else:  # another process heard of what is between
+                self._is_whole, self._known_tenancy = False, None
             # What was heard since the cursor is heard once more: whoever keeps it has not written that.
             self._version = cursor
             changed = self._catch_up(self._watch_seconds(), keep_parts=True)
             tenancy, version = self._facts.facts.tenancy, self._version or ""
-            self._told = version
+            self._told, self._told_tenancy = version, tenancy if self._is_whole else self._known_tenancy
             if changed is None:
                 listed = tuple(tenancy.of(unit) for unit in self._memory.here())
                 return Changes(version, listed, is_relisted=True, unread=self._memory.unread())
-            return Changes(version, tuple(tenancy.of(unit) for unit in changed))
+            return Changes(version, tuple(tenancy.of(unit) for unit in (*self._owned_anew(tenancy), *changed)))
+
+    def _owned_anew(self, tenancy: Tenancy) -> list[ManagerUnit]:
+        """Return the units that are another's now, or whose notebook is in another state: no watch tells of that."""
+        before = self._known_tenancy
+        if not self._is_whole or tenancy == before:
+            return []
+        return [unit for unit in self._memory.here() if before is None or before.of(unit) != tenancy.of(unit)]
 
     def samples(self, cluster: str) -> Iterable[Sample]:
         """Return what was last read of Kubeflow as metrics; none where there is no Kubeflow."""

@@ -39,6 +39,7 @@ class World:
 
     def __init__(self, cluster: FakeKubernetes) -> None:
         self.cluster = cluster
+        self.cluster.longest_watch_seconds = 0.02
         self.clock = HandClock(LATER)
         self.managers: list[KubernetesManager] = []
         self.manager = self.restart()
@@ -327,6 +328,35 @@ def test_a_watch_tells_changes_and_goes_on_where_it_ended(world: World) -> None:
     assert [unit.name for unit in changed.units] == ["q"]
     assert [(unit.name, unit.state) for unit in after_restart.units] == [("p", "deleted")]
     assert set(world.units()) == {"p", "q", "done"}
+
+
+def test_a_watch_tells_of_pods_whose_namespace_became_anothers(world: World) -> None:
+    kubeflow(world)
+    first = world.manager.watch(None)
+    quiet = world.manager.watch(first.cursor)
+    world.cluster.put(PROFILES, profile("team-a", "zoe@example.org"))
+    world.later(minutes=6)
+    changed = world.manager.watch(quiet.cursor)
+    again = world.manager.watch(changed.cursor)
+
+    assert quiet.units == ()
+    assert [(unit.name, unit.user) for unit in changed.units] == [("nb-0", "zoe@example.org")]
+    assert again.units == ()
+
+
+def test_a_server_that_was_restarted_tells_of_all_pods_once(world: World) -> None:
+    kubeflow(world)
+    cursor = world.manager.watch(None).cursor
+    world.cluster.put(PROFILES, profile("team-a", "zoe@example.org"))
+    world.restart()
+    partly = world.manager.watch(cursor)
+    world.manager.fetch_nodes()  # lists all pods
+    whole = world.manager.watch(partly.cursor)
+    quiet = world.manager.watch(whole.cursor)
+
+    assert partly.units == ()
+    assert {unit.name: unit.user for unit in whole.units} == {"nb-0": "zoe@example.org", "web-0": None}
+    assert quiet.units == ()
 
 
 def test_a_cursor_that_is_forgotten_is_a_relist(world: World) -> None:

@@ -1,7 +1,8 @@
 """The API over real HTTP: pages, watches, what is forgotten, what breaks off, credentials."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from kwhere.transport.settings import HttpClientSettings
 @pytest.fixture
 def cluster() -> Iterator[FakeKubernetes]:
     with kubernetes() as one:
+        one.longest_watch_seconds = 0.5
         yield one
 
 
@@ -161,6 +163,77 @@ def test_a_watch_that_breaks_off_goes_on_where_it_broke(cluster: FakeKubernetes,
     assert [name_of(item) for _, item in heard.events] == ["p000", "p001", "p002", "p003"]
     assert len(waits.seconds) == 1
     assert 0 < waits.seconds[0] <= 0.1
+
+
+@pytest.mark.slow
+def test_a_watch_outlives_a_restart_of_the_api(cluster: FakeKubernetes) -> None:
+    cluster.longest_watch_seconds = 60
+    source = opened(KubernetesApi(Access(cluster.url, HttpClientSettings(), TOKEN), SystemClock()))
+    version = source.list_all(PODS).version
+    heard: list[str] = []
+    watching = threading.Thread(
+        target=lambda: heard.extend(name_of(item) for _, item in source.watch(PODS, version, 4).events)
+    )
+    watching.start()
+    while not cluster.asks(PODS, watch="true"):
+        time.sleep(0.01)
+    cluster.put(PODS, pod("before"))
+    time.sleep(0.2)
+
+    cluster.stop()
+    cluster.put(PODS, pod("meanwhile"))
+    time.sleep(0.3)
+    cluster.start()
+    cluster.put(PODS, pod("after"))
+    watching.join()
+
+    assert heard == ["before", "meanwhile", "after"]
+
+
+def test_without_bookmarks_the_version_stays_and_nothing_is_lost(cluster: FakeKubernetes) -> None:
+    source = api(cluster)
+    cluster.faults.bookmarks = False
+    version = source.list_all(PODS).version
+    cluster.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
+
+    quiet = source.watch(PODS, version, 1)
+    cluster.put(PODS, pod("p"))
+    heard = source.watch(PODS, quiet.version, 1)
+
+    assert quiet.version == version
+    assert [name_of(item) for _, item in heard.events] == ["p"]
+
+
+def test_a_list_stays_of_one_version_while_pods_come_and_go(cluster: FakeKubernetes) -> None:
+    fill(cluster, 5)
+    pages: list[list[str]] = []
+
+    def read(items: Sequence[JsonValue]) -> list[str]:
+        if not pages:
+            cluster.delete(PODS, "p004", "team-a")
+            cluster.put(PODS, pod("a-new-one"))
+        pages.append([name_of(item) for item in items])
+        return pages[-1]
+
+    found = api(cluster, page_size=2).list_as(PODS, read)
+
+    assert found.items == ("p000", "p001", "p002", "p003", "p004")
+    later = api(cluster).watch(PODS, found.version, 1)
+    assert [(kind, name_of(item)) for kind, item in later.events] == [("DELETED", "p004"), ("ADDED", "a-new-one")]
+
+
+def test_an_api_that_is_busy_for_a_moment_is_asked_again_when_it_said(cluster: FakeKubernetes) -> None:
+    waits = Waits()
+    source = api(cluster, wait=waits)
+    version = source.list_all(PODS).version
+    cluster.put(PODS, pod("p"))
+    cluster.faults.status, cluster.faults.times, cluster.faults.retry_after = 429, 2, "1"
+
+    heard = source.watch(PODS, version, 5)
+
+    assert [name_of(item) for _, item in heard.events] == ["p"]
+    assert len(waits.seconds) == 2
+    assert all(seconds >= 0.5 for seconds in waits.seconds)
 
 
 def test_an_api_that_is_down_is_asked_at_longer_and_longer_intervals() -> None:

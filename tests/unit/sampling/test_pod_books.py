@@ -78,8 +78,8 @@ LOOKS = st.lists(
 @settings(max_examples=150)
 @given(LOOKS)
 def test_containers_and_rest_are_the_pod_at_every_look_and_never_fall(
-    looks: list[tuple[dict, dict, int, bool]],
-) -> None:  # type: ignore[type-arg]
+    looks: list[tuple[dict[tuple[Component, Part], int], dict[str, int], int, bool]],
+) -> None:
     book, row, used, own, gone = PodBook(), dict.fromkeys([*SPLIT, IDLE, GPU], 0), dict[str, int](), 0, 0
     shown: dict[object, int] = {}
     for drawn, grown, overhead, is_read in looks:

@@ -51,6 +51,7 @@ class Cluster:
     def __init__(self, engine: Engine, api: FakeKubernetes) -> None:
         self.engine = engine
         self.api = api
+        self.api.longest_watch_seconds = 0.02
         self.clock = HandClock(LATER)
         self.manager: KubernetesManager | None = None
         self.start()
