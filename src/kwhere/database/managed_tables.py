@@ -1,6 +1,6 @@
 """Tables and columns of what resource managers say: allocations, accounts, nodes, and how far each was read."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Integer, String, Table, Text, true
+from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, String, Table, Text, true
 from sqlalchemy.schema import SchemaItem
 
 from kwhere.database.tables import Key, metadata
@@ -97,3 +97,18 @@ manager_states = Table(
     Column("error_since_ns", BigInteger),
 )
 """How far each manager was read."""
+
+written_notes = Table(
+    "written_notes",
+    metadata,
+    Column("unit_id", Key, ForeignKey("units.id"), primary_key=True, autoincrement=False),
+    Column("outcome", String(16), nullable=False, comment="written, left, waiting, failed, …"),
+    Column("text", Text, comment="what stands there since"),
+    Column("error", Text, comment="why it failed last"),
+    Column("attempts", Integer, nullable=False),
+    Column("changed_ns", BigInteger, nullable=False),
+    Column("next_ns", BigInteger, comment="when it is looked at again; null: it is decided"),
+)
+"""What was written of ended units into their manager's own records."""
+_open_note = written_notes.c.next_ns.is_not(None)
+Index("ix_written_notes_next", written_notes.c.next_ns, sqlite_where=_open_note, postgresql_where=_open_note)

@@ -29,6 +29,7 @@ from kwhere.database.managed_tables import (
     manager_states,
     memberships,
     waiting_units,
+    written_notes,
 )
 from kwhere.database.site_tables import audit, choices, leases
 from kwhere.database.tables import Key, metadata
@@ -50,6 +51,7 @@ __all__ = [
     "memberships",
     "metadata",
     "waiting_units",
+    "written_notes",
 ]
 
 PEAK_COLUMNS: tuple[str, ...] = ("memory_peak_bytes", "gpu_memory_peak_bytes")
