@@ -1,5 +1,7 @@
 """`kwhere database`: the account's database in the hands of its operator."""
 
+import getpass
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,9 +42,17 @@ def open_named(config_file: Path | None, state_dir: Path | None, url: str | None
         engine.dispose()
 
 
+def caller() -> str:
+    """Return the name of the system's user for the audit log."""
+    try:
+        return f"{getpass.getuser()} at the command line"
+    except (KeyError, OSError):
+        return "somebody at the command line"
+
+
 @click.group()
 def database() -> None:
-    """Check, upgrade, back up or restore the database."""
+    """Check, upgrade, back up or restore the database; hand out or take out what it holds of a person."""
 
 
 @database.command()
@@ -93,3 +103,39 @@ def restore(file: Path, config_file: Path | None, state_dir: Path | None, url: s
     with open_named(config_file, state_dir, url) as engine:
         read_backup(engine, file)
     click.echo("restored")
+
+
+@database.command("export-user")
+@click.argument("cluster")
+@click.argument("user")
+@database_options
+def export_user(cluster: str, user: str, config_file: Path | None, state_dir: Path | None, url: str | None) -> None:
+    """Print all that is held of USER of CLUSTER, one JSON object per row with its table: what a person may ask for."""
+    from kwhere.database.person_export import export_user as rows_of
+
+    with open_named(config_file, state_dir, url) as engine, engine.connect() as connection:
+        for row in rows_of(connection, cluster, user):
+            click.echo(json.dumps(row, ensure_ascii=False))
+
+
+@database.command("erase-user")
+@click.argument("cluster")
+@click.argument("user")
+@click.option("--yes", is_flag=True, help="Do not ask")
+@database_options
+def erase_user(
+    cluster: str, user: str, yes: bool, config_file: Path | None, state_dir: Path | None, url: str | None
+) -> None:
+    """Put a random name in place of USER of CLUSTER wherever it stands; every sum stays. It cannot be undone.
+
+    Do it once the user has gone: one who is still active comes back with the next slot. Names in the store of series
+    and in backups go with their age.
+    """
+    from kwhere.core.clock import SystemClock
+    from kwhere.database.privacy import pseudonymise_user
+
+    if not yes:
+        click.confirm(f"Erase the name {user} of cluster {cluster} for good?", abort=True)
+    with open_named(config_file, state_dir, url) as engine:
+        alias = pseudonymise_user(engine, cluster, user, SystemClock().utc_ns(), by=caller())
+    click.echo(f"{cluster}/{user} is {alias} from now on")

@@ -1,6 +1,5 @@
 """`kwhere nodes`: what reports, whether its meters agree; the gone are retired, the stopped are taken in again."""
 
-import getpass
 import json
 import textwrap
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from kwhere.cli.client import Api, server_options
-from kwhere.cli.database import database_options, open_named
+from kwhere.cli.database import caller, database_options, open_named
 from kwhere.cli.table import Column, output_width, render
 from kwhere.reports.figures import NO_DATA, POWER, choose_scale, share, significant
 
@@ -108,7 +107,7 @@ def retire(cluster: str, node: str, config_file: Path | None, state_dir: Path | 
     from kwhere.database import nodes as held
 
     with open_named(config_file, state_dir, url) as engine:
-        held.retire(engine, cluster, node, SystemClock().utc_ns(), by=_caller())
+        held.retire(engine, cluster, node, SystemClock().utc_ns(), by=caller())
     click.echo(f"{cluster}/{node} is retired")
 
 
@@ -122,7 +121,7 @@ def resume(cluster: str, node: str, config_file: Path | None, state_dir: Path | 
     from kwhere.database import nodes as held
 
     with open_named(config_file, state_dir, url) as engine:
-        count = held.resume(engine, cluster, node, SystemClock().utc_ns(), by=_caller())
+        count = held.resume(engine, cluster, node, SystemClock().utc_ns(), by=caller())
     click.echo(f"{cluster}/{node}: {count} stopped journals are taken in again")
     return 0 if count else 1
 
@@ -138,11 +137,3 @@ def _compared(meter: Mapping[str, Any]) -> str:
     if ratio is None:
         return str(meter["role"])
     return f"{significant(100 * abs(ratio), 2)} % {'above' if ratio > 0 else 'below'} {meter['reference']}"
-
-
-def _caller() -> str:
-    """Return the name of the system's user for the audit log, or its number."""
-    try:
-        return f"{getpass.getuser()} at the command line"
-    except (KeyError, OSError):
-        return "somebody at the command line"
