@@ -4,12 +4,15 @@ import ctypes
 import errno
 import os
 import struct
+from typing import NamedTuple
 
 from kwhere.core.errors import SourceError, Unavailable
 
 CLOSE_ON_EXEC = 8
 EVERY_PROCESS = -1
-_COUNT = struct.Struct("=Q")
+TIMES = 1 | 2
+"""`read_format`: beside the count how long the event was to count, and how long it did."""
+_COUNT = struct.Struct("=QQQ")
 _REASONS = {
     errno.EACCES: "permission",
     errno.EPERM: "permission",
@@ -68,7 +71,7 @@ def open_event(kind: int, config: int, cpu: int, process: int = EVERY_PROCESS) -
     Raises Unavailable: permission, unsupported; SourceError where descriptors run out and the like.
     """
     number = syscall_number(os.uname().machine, struct.calcsize("P"))
-    attributes = Attributes(type=kind, size=ctypes.sizeof(Attributes), config=config)
+    attributes = Attributes(type=kind, size=ctypes.sizeof(Attributes), config=config, read_format=TIMES)
     library = ctypes.CDLL(None, use_errno=True)
     library.syscall.restype = ctypes.c_long
     descriptor = library.syscall(
@@ -93,12 +96,48 @@ def failure(number: int, place: str) -> Unavailable | SourceError:
     return Unavailable(reason, f"{place}: {words}; {REMEDY}" if reason == "permission" else f"{place}: {words}")
 
 
-def read_count(descriptor: int, place: str) -> int:
+class Count(NamedTuple):
+    """What an event says; where events take turns on a unit's counters it ran for a part of the time."""
+
+    value: int
+    enabled_ns: int
+    running_ns: int
+
+
+def read_count(descriptor: int, place: str) -> Count:
     """Return the count, 64 bits. Raises Unavailable, SourceError: an event whose unit is gone reads as nothing."""
     try:
         data = os.read(descriptor, _COUNT.size)
     except OSError as error:
         raise failure(error.errno or 0, place) from error
     if len(data) != _COUNT.size:
-        raise SourceError(f"{place}: expected a count of {_COUNT.size} bytes, found {len(data)}")
-    return int(_COUNT.unpack(data)[0])
+        raise SourceError(f"{place}: expected a count and two times in {_COUNT.size} bytes, found {len(data)}")
+    return Count(*_COUNT.unpack(data))
+
+
+class EventCounter:
+    """An open event as a count that only grows, each part of it scaled to the time that it was to count."""
+
+    __slots__ = ("_last", "_place", "_total", "descriptor")
+
+    def __init__(self, descriptor: int, place: str) -> None:
+        self.descriptor = descriptor
+        self._place = place
+        self._last = Count(0, 0, 0)
+        self._total = 0
+
+    def read(self) -> int:
+        """Return the count since the opening. Raises Unavailable, and SourceError also where it had no turn to count.
+
+        What it did not count is then scaled into the next part: nothing is taken for 0.
+        """
+        now, last = read_count(self.descriptor, self._place), self._last
+        enabled_ns, running_ns = now.enabled_ns - last.enabled_ns, now.running_ns - last.running_ns
+        counted = now.value - last.value
+        if running_ns < enabled_ns:
+            if running_ns <= 0:
+                raise SourceError(f"{self._place}: expected it to count, found it waiting for its turn")
+            counted = counted * enabled_ns // running_ns
+        self._total += counted
+        self._last = now
+        return self._total

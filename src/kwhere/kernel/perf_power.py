@@ -12,9 +12,9 @@ from fractions import Fraction
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.quantities import MICROJOULES_PER_JOULE
-from kwhere.kernel import perf_event
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.numbers import counter, cpu_list, excerpt
+from kwhere.kernel.perf_event import EventCounter
 
 PMU_DIRECTORY = "sys/bus/event_source/devices/power"
 _DEVICE = "sys/devices/power"
@@ -69,26 +69,26 @@ def find_power_unit(fs: HostFS) -> PowerUnit:
 class PowerCounter:
     """One event on one CPU, open. It counts from its opening on, for the whole package of that CPU."""
 
-    __slots__ = ("_descriptor", "_event", "_place", "cpu")
+    __slots__ = ("_counter", "_event", "_place", "cpu")
 
     def __init__(self, unit: PowerUnit, event: PowerEvent, cpu: int, opener: Opener) -> None:
         """Open the event. Raises Unavailable (permission, unsupported), SourceError."""
         self.cpu = cpu
         self._event = event
         self._place = f"power/{event.name}/ on CPU {cpu}"
-        self._descriptor: int | None = opener(unit.kind, event.config, cpu)
+        self._counter: EventCounter | None = EventCounter(opener(unit.kind, event.config, cpu), self._place)
 
     def read_microjoules(self) -> int:
         """Return microjoules since the opening. Raises Unavailable, SourceError."""
-        if self._descriptor is None:
+        if self._counter is None:
             raise Unavailable("absent", f"{self._place}: closed")
-        return self._event.microjoules(perf_event.read_count(self._descriptor, self._place))
+        return self._event.microjoules(self._counter.read())
 
     def close(self) -> None:
         """Give back the descriptor."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._counter is not None:
+            os.close(self._counter.descriptor)
+            self._counter = None
 
 
 def parse_config(text: str, bits_of: Callable[[str], str], place: str) -> int:

@@ -47,9 +47,9 @@ class FakeKernel:
         self._writers[config, cpu] = writer
         return reader
 
-    def count(self, config: int, cpu: int, value: int) -> None:
-        """Let the next read of an event find this count."""
-        os.write(self._writers[config, cpu], struct.pack("=Q", value))
+    def count(self, config: int, cpu: int, value: int, enabled_ns: int = 0, running_ns: int = 0) -> None:
+        """Let the next read of an event find this count, and how long it was to count and did."""
+        os.write(self._writers[config, cpu], struct.pack("=QQQ", value, enabled_ns, running_ns))
 
     def joules(self, config: int, cpu: int, joules: int) -> None:
         """Let the next read of an event find this many joules."""
