@@ -58,7 +58,7 @@ class PodMemory:
         self._waiting.pop(pod.uid, None)
         if unit is None:
             return None
-        self._gone[pod.uid] = closed = _close(unit, min(now, pod.gone_at or now))
+        self._gone[pod.uid] = closed = _close(unit, min(now, pod.gone_at or now), pod.fate)
         return closed
 
     def forget(self, now: datetime) -> None:
@@ -86,7 +86,7 @@ class PodMemory:
         yield from self._here.values()
 
 
-def _close(unit: ManagerUnit, now: datetime) -> ManagerUnit:
+def _close(unit: ManagerUnit, now: datetime, fate: str = "") -> ManagerUnit:
     if unit.ended_at is not None:
         return unit
-    return replace(unit, state=DELETED, ended_at=max(unit.started_at, now))
+    return replace(unit, state=fate or DELETED, ended_at=max(unit.started_at, now))

@@ -28,6 +28,15 @@ _LABEL_TAGS = {
     "notebook-name": "notebook",
 }
 _LONGEST_WORD = 300
+_WORDS = {
+    "PreemptionByScheduler": "preempted",
+    "Preempting": "preempted",  # by kubelet, for a pod that the node cannot be without
+    "EvictionByEvictionAPI": "evicted",
+    "DeletionByTaintManager": "evicted",
+    "TerminationByKubelet": "evicted",
+    "DeletionByPodGC": "lost",
+}
+"""What became of a pod, where the API's word says who did it rather than what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,8 @@ class Pod:
     waiting: WaitingUnit | None = None
     gone_at: datetime | None = None
     """When it was over at the latest, should it be deleted; None: the object does not say."""
+    fate: str = ""
+    """What the cluster is about to do to it: preempted, evicted, lost; "" where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,7 @@ class PodReader:
                 tags=self._tags(item, namespace, name),
             ),
             gone_at=_gone_at(item),
+            fate=disturbed(item),
         )
 
     def _tags(self, item: JsonValue, namespace: str, name: str) -> dict[str, str]:
@@ -116,9 +128,15 @@ def state(pod: JsonValue) -> str:
     """Return what became of a pod in one lower-case word: running, succeeded, failed, evicted, unknown and so on."""
     phase = text(member(pod, "status", "phase"))
     reason = text(member(pod, "status", "reason"))
-    if phase == "Failed" and reason:
-        return reason.lower()[:_LONGEST_WORD]
+    if phase == "Failed":
+        return _WORDS.get(reason, reason.lower()[:_LONGEST_WORD]) or disturbed(pod) or "failed"
     return phase.lower()[:_LONGEST_WORD] or "unknown"
+
+
+def disturbed(pod: JsonValue) -> str:
+    """Return what the cluster did to a pod that had not ended: preempted, evicted, lost; "" where it did nothing."""
+    found = condition(pod, "DisruptionTarget")
+    return _WORDS.get(text(member(found, "reason")), "") if member(found, "status") == "True" else ""
 
 
 def ended(pod: JsonValue, started_at: datetime) -> datetime | None:

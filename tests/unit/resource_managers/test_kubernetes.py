@@ -112,6 +112,23 @@ def test_a_pod_that_was_deleted_between_two_looks_is_not_lost(world: World) -> N
     assert len(world.cluster.asks(PODS, limit="2")) == 1  # the rest came by watch
 
 
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [("PreemptionByScheduler", "preempted"), ("EvictionByEvictionAPI", "evicted"), ("Unheard", "deleted")],
+)
+def test_a_pod_that_was_driven_out_says_how(world: World, reason: str, state: str) -> None:
+    world.cluster.put(PODS, pod("p"))
+    world.units()
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+    world.cluster.put(PODS, pod("p", status={"conditions": conditions}))
+    world.cluster.delete(PODS, "p", "team-a")
+    world.later(minutes=1)
+
+    found = world.units()["p"]
+
+    assert (found.state, found.ended_at, found.tags["reason"]) == (state, world.clock.now, reason)
+
+
 @pytest.mark.parametrize("by_event", [False, True])
 def test_after_410_all_is_listed_anew_and_who_is_missing_has_ended(world: World, by_event: bool) -> None:
     world.cluster.put(PODS, pod("stays"))
