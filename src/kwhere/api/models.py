@@ -168,6 +168,8 @@ class Unit:
     gpu_memory_peak_bytes: int | None = None
     """Most at one moment over all its GPUs of a node."""
     gpus: list[UnitGpuView] = field(default_factory=list)
+    emissions_until: datetime | None = None
+    """Up to when its grams are known; they follow its energy by a pass. Of one unit alone, null in lists."""
     queue: str | None = None
     """Partition, queue or namespace, as its manager says."""
     group: str | None = None

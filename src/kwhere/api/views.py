@@ -158,6 +158,7 @@ def unit_view(record: UnitRecord, findings: Sequence[Finding] = ()) -> Unit:
         gpu_held_idle_joules=maybe_joules(record.gpu.held_idle_uj),
         gpu_memory_peak_bytes=record.gpu.memory_peak_bytes,
         gpus=[unit_gpu_view(gpu) for gpu in record.gpus],
+        emissions_until=record.emissions_until,
         queue=record.queue,
         group=record.group,
         memory_efficiency_ratio=record.memory_efficiency_ratio,

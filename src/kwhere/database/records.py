@@ -217,6 +217,8 @@ class UnitRecord:
     group: str | None = None
     elapsed_ns: int | None = None
     """How long it held its allocation as its manager counts, times of suspension left out; None: start to end."""
+    emissions_until: datetime | None = None
+    """Of one unit that was asked for: up to when its grams are known; they follow its energy by a pass."""
     is_reported: bool = True
     """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
 

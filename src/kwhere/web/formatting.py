@@ -56,11 +56,12 @@ class Column:
 
     quantity: str
     scale: Scale
+    has_data: bool = True
 
     @property
     def unit(self) -> str:
-        """Return the unit for the header."""
-        return self.scale.unit + (CARBON if self.quantity == "mass" else "")
+        """Return the unit for the header; none where no cell holds a figure."""
+        return self.scale.unit + (CARBON if self.quantity == "mass" else "") if self.has_data else ""
 
     def text(self, value: float) -> str:
         """Return a figure on this column's scale, without its unit."""
@@ -76,7 +77,8 @@ class Column:
 
 def column_of(values: Iterable[float | None], quantity: str) -> Column:
     """Return the one scale on which all of `values` (base units) are shown."""
-    return Column(quantity, choose_scale(values, SCALES[quantity]))
+    known = [value for value in values if value is not None]
+    return Column(quantity, choose_scale(known, SCALES[quantity]), bool(known))
 
 
 def number_text(value: float) -> str:

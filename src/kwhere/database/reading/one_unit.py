@@ -1,8 +1,10 @@
 """One unit: its record, its earlier runs, its power over time."""
 
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, select
+from sqlalchemy import ColumnElement, Row, Select, func, select
 
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
@@ -26,7 +28,26 @@ def find_unit(
     if not rows:
         shown = f"{manager} unit {unit}" + (f", run {run}" if run else "")
         raise NotFound(f"{shown}: none in cluster {cluster}")
-    return records_of(moment, [rows[0]._mapping])[0]
+    record = records_of(moment, [rows[0]._mapping])[0]
+    return replace(record, emissions_until=_emissions_until(moment, rows[0].id))
+
+
+def _emissions_until(moment: Moment, unit_id: int) -> datetime | None:
+    """Return up to when a unit's grams are known: they follow its energy by a pass; None: no gram is."""
+    runs, totals, marks, hours = schema.unit_runs.c, schema.run_totals.c, schema.touched.c, schema.emissions_hour.c
+    its = select(runs.id, runs.node_id, totals.newest_end_ns).join(schema.run_totals, totals.unit_run_id == runs.id)
+    rows = moment.connection.execute(its.where(runs.unit_id == unit_id)).all()
+    if not rows:
+        return None
+    newest_ns = max(row.newest_end_ns for row in rows)
+    computed = select(func.max(hours.computed_ns)).where(hours.unit_run_id.in_([row.id for row in rows]))
+    computed_ns = moment.connection.execute(computed).scalar_one()
+    waits = select(marks.start_ns).where(
+        marks.width == "hour", marks.node_id.in_({row.node_id for row in rows}), marks.start_ns < newest_ns
+    )
+    if computed_ns is None or moment.connection.execute(waits.limit(1)).first() is None:
+        return None if computed_ns is None else from_ns(newest_ns)
+    return from_ns(min(computed_ns, newest_ns))
 
 
 def earlier_runs(moment: Moment, cluster: str, manager: str, unit: str, limit: int) -> tuple[UnitRecord, ...]:

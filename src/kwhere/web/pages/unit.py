@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +22,7 @@ from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, headline, percent
 from kwhere.web.pages.unit_gpus import NO_TENSOR, NO_USE, unit_gpu_panel
+from kwhere.web.pages.unit_said import RUNS_SHOWN, run_table, said_of
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import Chip, SpanChoice, choose_span, span_with_data
 from kwhere.web.units_table import energy_pieces, quality_marks, why_missing
@@ -43,6 +45,8 @@ CHARTS: Sequence[tuple[str, str]] = (
 )
 """Charts of the page in order, and how each is drawn."""
 NEIGHBOURS = 8
+KIN = 6
+"""Earlier units of the same name."""
 WHOLE_LIFE = "whole life"
 GPU_NAMES = tuple(name for name, _ in CHARTS if name.startswith("gpu"))
 OPTIONAL_CHARTS = frozenset({*GPU_NAMES, "throttling", "processes"})
@@ -84,15 +88,16 @@ def unit_page(pages: Pages, request: Request) -> Response:
     record = account.unit(place["cluster"], place["manager"], unit, request.query_params.get("run"))
     choice = _choice(pages, request, record)
     charts, missing, drawn = _charts(pages, record, choice)
-    components = component_rows(record)
-    nodes = node_rows(record)
+    components, nodes = component_rows(record), node_rows(record)
+    runs = account.unit_runs(record.cluster, record.manager, record.unit, RUNS_SHOWN + 1)
     context = {
         "record": record,
         "why_seen": pages.sources.principal.reason_to_see(record.user, record.project),
         "choice": choice,
         "zone": pages.zone,
-        "duration": ((record.ended_at or pages.now) - record.started_at) / timedelta(seconds=1),
-        "figures": _figures(record),
+        "said": said_of(record, pages.now),
+        "is_managed": record.queue is not None or record.submitted_at is not None or record.group is not None,
+        "figures": _figures(record, _zone_of(pages, record), pages.zone),
         "charts": [chart for chart in charts if chart.id not in GPU_NAMES],
         "gpu_charts": [chart for chart in charts if chart.id in GPU_NAMES],
         "gpus": unit_gpu_panel(record, drawn),
@@ -107,12 +112,18 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "node_power_column": column_of([row.power_watts for row in nodes], "power"),
         "pieces": energy_pieces(record, 1.0),
         "quality": quality_marks(record.quality),
-        "runs": [run for run in account.unit_runs(record.cluster, record.manager, record.unit, 8) if run != record],
+        "runs": run_table(runs, record, pages.now),
+        "kin": run_table([record, *account.earlier_of_name(record, KIN)], record, pages.now),
         "neighbours": _neighbours(pages, record),
         "csv_url": series_csv_url(record, choice.span),
         "json_url": api_url(record),
     }
     return pages.render(request, "unit.html", context)
+
+
+def _zone_of(pages: Pages, record: UnitRecord) -> str | None:
+    """Return the zone of emission factors of a unit's cluster."""
+    return next((each.zone for each in pages.sources.account.clusters() if each.cluster == record.cluster), None)
 
 
 def _choice(pages: Pages, request: Request, record: UnitRecord) -> SpanChoice:
@@ -178,7 +189,7 @@ class KeyFigure:
     reason: str
 
 
-def _figures(record: UnitRecord) -> list[KeyFigure]:
+def _figures(record: UnitRecord, zone: str | None, time_zone: ZoneInfo) -> list[KeyFigure]:
     efficiency = record.cpu_efficiency_ratio
     used_ns = [time_ns for time_ns in (record.cpu_user_ns, record.cpu_system_ns) if time_ns is not None]
     used = seconds(sum(used_ns)) if used_ns else None
@@ -186,7 +197,7 @@ def _figures(record: UnitRecord) -> list[KeyFigure]:
         KeyFigure(
             joules(record.energy_total_uj) if record.energy_uj else None, "energy", "", "energy", why_missing(record)
         ),
-        KeyFigure(record.emissions_grams, "mass", "", "emissions", "no zone set: choose a country on Emissions"),
+        _grams_figure(record, zone, time_zone),
         KeyFigure(None, "", percent(efficiency), "CPU time used of allocated", "no allocation known")
         if efficiency is not None
         else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", why_missing(record)),
@@ -194,6 +205,19 @@ def _figures(record: UnitRecord) -> list[KeyFigure]:
         if record.gpus
         else KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
     ]
+
+
+def _grams_figure(record: UnitRecord, zone: str | None, time_zone: ZoneInfo) -> KeyFigure:
+    """Return the grams; they follow the energy by a pass, and say so where they are behind."""
+    if record.emissions_grams is None:
+        follows = "computed within a minute of its energy"
+        reason = "no zone set: choose a country on Emissions" if zone is None else follows
+        return KeyFigure(None, "mass", "", "emissions" if zone is None else "emissions, not computed yet", reason)
+    label, until = "emissions", record.emissions_until
+    newest = record.ended_at or until
+    if until is not None and newest is not None and (record.ended_at is None or until < newest):
+        label = f"emissions, up to {until.astimezone(time_zone):%H:%M:%S}"
+    return KeyFigure(record.emissions_grams, "mass", "", label, "")
 
 
 def _gpu_figure(record: UnitRecord) -> KeyFigure:

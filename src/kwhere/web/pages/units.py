@@ -17,6 +17,7 @@ from kwhere.web.units_table import COLUMNS, LOUD, chosen_columns, quality_marks,
 
 FILTERS = ("cluster", "manager", "user", "project", "state", "queue", "node", "q")
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "run", "systemd", "session", "process")
+STATES = ("running", "ended", "completed", "failed", "cancelled", "timeout", "out_of_memory", "node_fail")
 DEFAULT_SORT = "-energy_joules"
 
 
@@ -46,6 +47,8 @@ def units_page(pages: Pages, request: Request) -> Response:
         "first_url": listing.first_url,
         "csv_url": csv_url(params, choice),
         "managers": manager_choices(params),
+        "states": state_choices(params),
+        "has_queue": any(manager.queue_at is not None for manager in pages.sources.account.managers()),
         "clusters": clusters,
         "chips": span_chips(params),
         "others": [(key, value) for key, value in params.items() if key not in (*FILTERS, "after")],
@@ -98,6 +101,12 @@ def manager_choices(params: Mapping[str, str]) -> Sequence[str]:
     """Return what the manager filter offers; one from the URL that a site rule added is kept."""
     given = params.get("manager")
     return MANAGERS if given in (None, *MANAGERS) else (*MANAGERS, str(given))
+
+
+def state_choices(params: Mapping[str, str]) -> Sequence[str]:
+    """Return what the state filter offers; any other word of a manager is kept where the URL names it."""
+    given = params.get("state")
+    return STATES if given in (None, *STATES) else (*STATES, str(given))
 
 
 def span_chips(params: Mapping[str, str]) -> Sequence[tuple[str, str, bool]]:
