@@ -11,7 +11,7 @@ from kwhere.devices.gpu import GpuDevice, GpuInstance, GpuProcess, LinkReadings
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 from kwhere.devices.gpu_library import DeviceDown, DeviceReport, FieldReport, LibraryError, Opened, Reopen, XidEvent
 from kwhere.devices.nvml_calls import LASTING, NO_INSTANCE, Handle, absence_of, attempt, text
-from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, Getter, field_value
+from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, MOST_BYTES, Getter, field_value
 from kwhere.devices.nvml_gpm import GpmWindow, supports_gpm
 from kwhere.devices.nvml_inventory import describe, instances, layout
 from kwhere.devices.nvml_processes import UtilisationSamples, prefers_version_2, running
@@ -327,9 +327,11 @@ def _memory(handle: Handle) -> FieldReport:
 
 
 def _memory_report(numbers: Sequence[int], missing: dict[GpuField, Absence]) -> FieldReport:
+    """Return total, used, free and reserved memory; what is more than all there is, or all bits set, is not known."""
+    total = numbers[0] if 0 <= numbers[0] <= MOST_BYTES else None
     values: dict[GpuField, int | float] = {}
     for name, number in zip(_MEMORY, numbers, strict=False):
-        if number == 2**64 - 1:
+        if not 0 <= number <= (MOST_BYTES if total is None else total):
             missing[name] = Absence.BLANK
         else:
             values[name] = number

@@ -10,6 +10,7 @@ import pynvml
 from kwhere.devices.gpu import GpuProcess, ProcessKind
 from kwhere.devices.gpu_fields import Absence
 from kwhere.devices.nvml_calls import NO_INSTANCE, Handle, attempt
+from kwhere.devices.nvml_fields import MOST_BYTES
 
 _KINDS = (
     (ProcessKind.COMPUTE, "Compute"),
@@ -68,10 +69,15 @@ def _process(entry: Any, kind: ProcessKind) -> GpuProcess | None:
     return GpuProcess(
         pid=entry.pid,
         kind=kind,
-        memory_bytes=_known(entry.usedGpuMemory, 64),
+        memory_bytes=_bytes(entry.usedGpuMemory),
         gpu_instance=_known(entry.gpuInstanceId, 32),
         compute_instance=_known(entry.computeInstanceId, 32),
     )
+
+
+def _bytes(value: int | None) -> int | None:
+    known = _known(value, 64)
+    return known if known is not None and 0 <= known <= MOST_BYTES else None
 
 
 def _known(value: int | None, bits: int) -> int | None:

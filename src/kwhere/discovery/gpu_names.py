@@ -11,6 +11,9 @@ _GKE = re.compile(r"(?:/dev/)?nvidia([0-9]{1,4})(?:/gi([0-9]{1,4}))?(?:/vgpu([0-
 _OLD_MIG = re.compile(r"mig-(gpu-[0-9a-f-]+)/([0-9]{1,4})/([0-9]{1,4})")
 _CARD = re.compile(r"(?:/dev/dri/)?(card[0-9]{1,4}|renderd[0-9]{1,4})(?:-([0-9]{1,6}))?")
 _PARTITION = re.compile(r"amdgpu_xcp[_.]([0-9]{1,4})")
+_CDI = re.compile(r"(?:[a-z0-9-]+\.)*?(nvidia|amd|intel)\.com/[a-z0-9_.-]+=([^=]+)")
+"""A device by its kind, as the Container Device Interface writes it: `nvidia.com/gpu=0:1`, `…=GPU-…`."""
+_CDI_NUMBER = re.compile(r"([0-9]{1,4})(?::([0-9]{1,3}))?")
 _DRA_WHOLE = re.compile(r"gpu-([0-9]{1,4})")
 _DRA_MIG = re.compile(r"gpu-([0-9]{1,4})-mig-([0-9a-z.+]+)-[0-9]{1,4}(?:-[0-9]{1,4})?")
 _UUID = re.compile(r"(?:gpu-|mig-)?[0-9a-f][0-9a-f-]*")
@@ -95,11 +98,21 @@ class GpuNames:
     def find(self, text: str) -> Places:
         """Return what a device id means, in any form but a bare number. A replica's number does not matter."""
         word = split_replica(text.strip())[0].lower()
+        qualified = _CDI.fullmatch(word)
+        if qualified is not None:
+            return self.of(Vendor(qualified[1]))._qualified(qualified[2])
         for form, look in self._forms():
             found = form.fullmatch(word)
             if found is not None:
                 return look(found)
         return self.by_pci(word) or self._by_uuid(word)
+
+    def _qualified(self, name: str) -> Places:
+        """Return what a name of one vendor's CDI file means: there, other than elsewhere, numbers are indices."""
+        number = _CDI_NUMBER.fullmatch(name)
+        if number is None:
+            return self.find(name)
+        return self.by_place(int(number[1]), _number(number[2]))
 
     def by_index(self, number: int, gpu_instance: int | None = None) -> Places:
         """Return the device with the library's index, or its instances within one GPU instance."""

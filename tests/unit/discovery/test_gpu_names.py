@@ -53,6 +53,14 @@ IN_1 = [Place(UUIDS[1], mig_uuid(1, number)) for number in range(6)]
         pytest.param("nvidia1/gi9", IN_1[4:], id="GKE-MIG-both-compute-instances"),
         pytest.param("nvidia1/gi1/vgpu0", [IN_1[0]], id="GKE-MIG-shared"),
         pytest.param("nvidia2/vgpu1", [Place(UUIDS[0])], id="GKE-time-sharing"),
+        pytest.param("nvidia.com/gpu=0", [Place(UUIDS[0])], id="CDI-index-not-minor"),
+        pytest.param("nvidia.com/gpu=1:1", [IN_1[1]], id="CDI-instance-by-position"),
+        pytest.param("nvidia.com/gpu=1", [], id="CDI-a-divided-device-is-nobody's"),
+        pytest.param(f"nvidia.com/gpu={UUIDS[2]}", [Place(UUIDS[2])], id="case_gpu_36-CDI-uuid"),
+        pytest.param(f"k8s.device-plugin.nvidia.com/gpu={mig_uuid(1, 1)}", [IN_1[1]], id="case_gpu_36-CDI-MIG"),
+        pytest.param("runtime.nvidia.com/gpu=all", [], id="CDI-all"),
+        pytest.param("nvidia.com/gpu=nvidia.com/gpu=0", [], id="CDI-twice"),
+        pytest.param("example.com/gpu=0", [], id="CDI-another-vendor"),
         pytest.param("0000:10:00.0", [Place(UUIDS[0])], id="PCI"),
         pytest.param("00000000:12:00.0", [Place(UUIDS[2])], id="PCI-as-NVML-has-it"),
         pytest.param("card1-0", [Place(UUIDS[2])], id="Intel-card-and-replica"),
@@ -127,7 +135,10 @@ def test_replicas_are_told_from_devices(text: str, split: tuple[str, int | None]
     assert split_replica(text) == split
 
 
-@given(st.text(max_size=60) | st.from_regex(r"(GPU-|MIG-|nvidia|gpu-|card)[0-9a-f:./-]{0,40}", fullmatch=True))
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"(GPU-|MIG-|nvidia|gpu-|card|nvidia.com/gpu=)[0-9a-f:./=-]{0,40}", fullmatch=True)
+)
 def test_any_text_names_something_or_nothing(text: str) -> None:
     assert all(place.device in {device.uuid for device in NAMES.devices} for place in NAMES.find(text))
     assert NAMES.by_file(text) is not None
