@@ -23,7 +23,9 @@ SENTENCE_WIDTH = 100
 def nodes(context: click.Context) -> None:
     """List nodes; hold one's meters against each other; retire one; take a stopped journal in again."""
     if context.invoked_subcommand is None:
-        context.invoke(list_nodes)
+        # Parsed, not just called: its options have environment variables.
+        with list_nodes.make_context("list", [], parent=context) as inner:
+            list_nodes.invoke(inner)
 
 
 @nodes.command("list")

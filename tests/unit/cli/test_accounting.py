@@ -199,6 +199,15 @@ def test_nodes(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[1].split() == ["local", "vm", "up", "61.0", "100.0", "%", "–"]
 
 
+def test_nodes_alone_lists_those_of_the_environments_server(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KWHERE_STATE", str(state))
+
+    assert run_root(["nodes"]) == 0
+    assert "local" in capsys.readouterr().out
+
+
 def test_the_meters_of_a_node(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_root(["nodes", "meters", "vm", "--state-dir", str(state)]) == 1
 
