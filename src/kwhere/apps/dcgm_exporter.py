@@ -311,6 +311,8 @@ def with_flag_names(start: Callable[[], None]) -> None:
 
 def tell_counters(counters: CounterSet) -> None:
     """Log what of a counters file stays without effect, in one line each."""
+    if counters.refused:
+        log.error("rows of the counters file are left out, the others count", rows=list(counters.refused))
     if counters.absent:
         log.warning("counters without a source here", fields=list(counters.absent))
     if counters.repeated:

@@ -68,6 +68,12 @@ class CounterSet:
     """Fields that exist in DCGM and have no source here."""
     repeated: tuple[str, ...] = ()
     """Names that stand there more than once; the first row counts."""
+    refused: tuple[str, ...] = ()
+    """Why rows were left out that would make the whole page unreadable, each with its place."""
+
+
+class _Refused(Exception):  # noqa: N818 - a row's fate, told by raising
+    """A row that cannot be shown; the others can."""
 
 
 def read_counters(path: Path | None) -> CounterSet:
@@ -94,11 +100,20 @@ def parse_counters(content: bytes, place: str) -> CounterSet:
         raise ConfigError(f"{place}: expected at most {MAX_BYTES} bytes")
     found: dict[str, Counter] = {}
     repeated: list[str] = []
-    for counter in _rows(content, place):
+    refused: list[str] = []
+    for number, line in _lines(content, place):
+        where = f"{place}: line {number}"
+        try:
+            counter = _counter(_columns(line, where), number, where)
+        except _Refused as error:
+            refused.append(f"{where}: {error}")
+            continue
         if counter.name in found:
             repeated.append(counter.name)
         else:
             found[counter.name] = counter
+    if not found and refused:
+        raise ConfigError("\n".join(refused))
     if not found:
         raise ConfigError(f"{place}: expected at least one row `FIELD, type, help`, found none")
     return CounterSet(
@@ -108,18 +123,19 @@ def parse_counters(content: bytes, place: str) -> CounterSet:
         ),
         absent=tuple(one.name for one in found.values() if not one.field and one.computed in (None, Computed.P2P)),
         repeated=tuple(dict.fromkeys(repeated)),
+        refused=tuple(refused),
     )
 
 
-def _rows(content: bytes, place: str) -> Iterator[Counter]:
+def _lines(content: bytes, place: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are rows, with their numbers."""
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        where = f"{place}: line {number}"
         try:
             line = raw.decode().strip("\r \t")
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{where}: expected UTF-8, found byte {raw[error.start]:#04x}") from None
+            raise ConfigError(f"{place}: line {number}: expected UTF-8, found byte {raw[error.start]:#04x}") from None
         if line and not line.startswith("#"):
-            yield _counter(_columns(line, where), number, where)
+            yield number, line
 
 
 def _columns(line: str, where: str) -> list[str]:
@@ -140,20 +156,20 @@ def _counter(columns: list[str], number: int, where: str) -> Counter:
     name, kind, text = columns
     computed = Computed(name) if name in tuple(Computed) else None
     field = find(name)
+    if name in BINARY:
+        raise _Refused(f"{name} is a structure, no number: it cannot be shown")
     if field is None and computed is None and name not in WITHOUT_SOURCE:
         raise ConfigError(f"{where}: {_refusal(name)}")
     if kind not in tuple(CounterType):
         raise ConfigError(f"{where}: expected a type of {', '.join(CounterType)}, found {kind[:40]!r}")
     if field is not None and field.is_text and kind != CounterType.LABEL:
-        raise ConfigError(f"{where}: {name} is a text: expected the type label, found {kind}")
+        raise _Refused(f"{name} is a text: expected the type label, found {kind}")
     if kind == CounterType.LABEL and (computed is not None or (field is not None and field.link is not None)):
         raise ConfigError(f"{where}: {name} cannot be a label")
     return Counter(name, CounterType(kind), text, number, field, computed)
 
 
 def _refusal(name: str) -> str:
-    if name in BINARY:
-        return f"{name} is a structure, no number: it cannot be shown"
     shown = name[:80]
     if not _NAME.fullmatch(name):
         return f"could not find DCGM field {shown!r}: no name of a metric"

@@ -24,7 +24,7 @@ class JobFiles:
         """Return the jobs of a GPU; of a GPU instance only those that its own file names."""
         index = entity.state.device.index
         if entity.instance is None:
-            names = (str(index), entity.state.device.uuid)
+            names: tuple[str, ...] = (str(index), entity.state.device.uuid)
         else:
             number = entity.instance.gpu_instance
             names = (f"{index}.{number}", f"{index}-{number}", entity.instance.uuid)

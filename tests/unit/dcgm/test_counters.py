@@ -86,6 +86,22 @@ def test_what_is_wrong_is_named(content: bytes, words: str) -> None:
     assert words in refusal(content)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param("DCGM_FI_DEV_VGPU_INSTANCE_IDS, gauge, x", id="case_gpu_4-ids"),
+        pytest.param("DCGM_FI_DEV_CUDA_VISIBLE_DEVICES_STR, label, x", id="case_gpu_4"),
+        pytest.param("DCGM_FI_DRIVER_VERSION, gauge, x", id="case_gpu_4-text-as-a-number"),
+    ],
+)
+def test_a_row_that_would_break_the_page_is_left_out_and_the_others_count(row: str) -> None:
+    found = parse_counters(f"{row}\nDCGM_FI_DEV_GPU_TEMP, gauge, t\n".encode(), "f.csv")
+
+    assert [one.name for one in found.counters] == ["DCGM_FI_DEV_GPU_TEMP"]
+    assert found.labels == ()
+    assert found.refused[0].startswith("f.csv: line 1: DCGM_FI_")
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.csv: cannot be read"):
         read_counters(tmp_path / "no.csv")

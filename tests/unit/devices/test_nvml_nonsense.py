@@ -34,12 +34,12 @@ def drivers(draw: st.DrawFn) -> FakeGpu:
     device = gpu(model, 0)
     if model.has_mig and draw(st.booleans()):
         split(device, draw(st.sampled_from(LAYOUTS)))
-    for name in draw(st.lists(st.sampled_from([one for one in device.facts if one not in KEPT]), max_size=12)):
-        words = max(1, len(str(device.facts[name]).split()))
-        device.facts[name] = " ".join(str(draw(st.sampled_from(NONSENSE))) for _ in range(words))
+    for key in draw(st.lists(st.sampled_from([one for one in device.facts if one not in KEPT]), max_size=12)):
+        words = max(1, len(str(device.facts[key]).split()))
+        device.facts[key] = " ".join(str(draw(st.sampled_from(NONSENSE))) for _ in range(words))
     for mig in device.migs.values():
-        for name in mig.facts:
-            mig.facts[name] = draw(st.sampled_from([0.5, *NONSENSE]))
+        for key in mig.facts:
+            mig.facts[key] = str(draw(st.sampled_from([0.5, *NONSENSE])))
     device.process(draw(st.sampled_from([0, 1, 4194305, 2**32 - 1])), draw(st.sampled_from([None, 0, 2**62])))
     return device
 
