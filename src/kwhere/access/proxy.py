@@ -1,17 +1,13 @@
 """A proxy that names its users in a header: it counts from a proven peer, exactly once, exactly as it is written."""
 
 import hmac
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 
 from kwhere.access.names import header_name
 from kwhere.access.principal import Refusal
+from kwhere.access.proxy_secret import read_secret
 from kwhere.access.requests import DoorRequest
 from kwhere.access.settings import ProxySettings
-from kwhere.core.errors import ConfigError
-
-SHORTEST_SECRET = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +70,3 @@ def _groups(values: list[bytes]) -> tuple[str, ...]:
 
 def _refused(status: int, why: str) -> Refusal:
     return Refusal(status, "Identity refused", why)
-
-
-def read_secret(file: Path) -> bytes:
-    """Return the secret in `file`. Raises ConfigError: unreadable, open to others, too short."""
-    key = f"access.proxy.secret_file: {file}"
-    try:
-        mode, secret = stat.S_IMODE(file.stat().st_mode), file.read_bytes().strip()
-    except OSError as error:
-        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
-    if mode & 0o077:
-        raise ConfigError(f"{key}: others may read it (mode {mode:04o}); chmod 600 it")
-    if len(secret) < SHORTEST_SECRET:
-        raise ConfigError(f"{key}: expected at least {SHORTEST_SECRET} characters, found {len(secret)}")
-    return secret

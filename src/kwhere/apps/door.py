@@ -1,9 +1,7 @@
 """Puts the door together: who may come in, as whom, and what is told of it."""
 
-import ssl
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from sqlalchemy import Engine
 
@@ -15,9 +13,7 @@ from kwhere.access.oidc import OidcProviders
 from kwhere.access.proxy import TrustedProxy
 from kwhere.access.read_audit import ReadAudit, Witnesses
 from kwhere.access.settings import AccessSettings
-from kwhere.agent.web_config import load_web_config
 from kwhere.core.clock import Clock
-from kwhere.core.errors import ConfigError
 from kwhere.database.api_tokens import ApiToken, find_token
 
 
@@ -37,16 +33,6 @@ def build_door(
     if is_tls:
         rules = replace(rules, secure_cookie=True)
     return Door(rules, build_doorman(settings, engine, clock, token))
-
-
-def load_tls(file: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS that a web config file describes. Raises ConfigError: wrong, or more than TLS."""
-    if file is None:
-        return None
-    web = load_web_config(file)
-    if web.users or web.headers:
-        raise ConfigError(f"server.web_config_file: {file}: expected tls_server_config alone; people are in `access`")
-    return web.tls
 
 
 def build_doorman(settings: AccessSettings, engine: Engine, clock: Clock, token: str | None) -> Doorman:
@@ -70,15 +56,6 @@ def build_witnesses(settings: AccessSettings, engine: Engine, clock: Clock) -> W
         return lambda principal: None
     # A token that everybody of a single machine holds says nothing of who looked.
     return ReadAudit(engine, clock, tells_of_tokens=settings.names_people).witness_of
-
-
-def check_access(settings: AccessSettings, web_config_file: Path | None) -> None:
-    """Read what the settings name. Raises ConfigError."""
-    if settings.proxy is None:
-        return
-    TrustedProxy(settings.proxy)
-    if settings.proxy.client_names and web_config_file is None:
-        raise ConfigError("access.proxy.client_names: needs server.web_config_file, whose client_ca_file proves them")
 
 
 def _find_token(engine: Engine, clock: Clock, text: str) -> ApiToken | None:

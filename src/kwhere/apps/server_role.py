@@ -16,7 +16,8 @@ from sqlalchemy.engine import make_url
 from kwhere._version import __version__
 from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
-from kwhere.apps.door import Door, build_door, build_witnesses, load_tls
+from kwhere.apps.door import Door, build_door, build_witnesses
+from kwhere.apps.door_check import check_door
 from kwhere.apps.inventories import configured_inventories
 from kwhere.apps.renewal import Renewal
 from kwhere.apps.settings import Settings
@@ -51,6 +52,7 @@ from kwhere.server.intake import Intake
 from kwhere.server.inventory_pass import inventory_passes
 from kwhere.server.manager_pass import ManagerPass
 from kwhere.server.metrics import ServerMetrics, ServerWork, metrics_endpoint, server_faults
+from kwhere.server.note_pass import note_passes
 from kwhere.server.page_booker import PageBooker
 from kwhere.server.passes import PassRunner, ServerPass
 from kwhere.server.push import PushReceiver
@@ -127,7 +129,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         sockets = list(inputs.handed_over) or open_sockets([settings.server.listen])
         for each in sockets:
             stack.callback(each.close)
-        tls = load_tls(settings.server.web_config_file)
+        tls = check_door(settings)
         engine = open_database(settings, inputs.state_dir)
         stack.callback(engine.dispose)
         store = open_series(settings, inputs.state_dir, clock)
@@ -276,6 +278,7 @@ def build_passes(
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),
         *(ManagerPass(engine, each, clock) for each in managers),
+        *note_passes(engine, managers, Reader(engine, clock, site), clock),
         *inventory_passes(engine, inventories, clock),
         *([] if settings.access.grafana is None else [GrafanaPass(engine, settings.access.grafana, clock)]),
     )

@@ -40,6 +40,7 @@ def check(file: Path | None, config_file: Path | None) -> None:
     """Check FILE (and conf.d beside it): exit code 0 if a role would start with it, 2 with each wrong key named."""
     from kwhere.apps.agent import check_settings
     from kwhere.apps.configuration import default_file
+    from kwhere.apps.door_check import check_door
     from kwhere.apps.inventories import check_sources
     from kwhere.apps.zones import check_factors
 
@@ -48,5 +49,6 @@ def check(file: Path | None, config_file: Path | None) -> None:
     check_settings(settings)
     check_factors(settings)
     check_sources(settings)
+    check_door(settings)
     read = named or default_file(os.environ)
     click.echo(f"settings are right ({read or 'no file: the defaults'})")

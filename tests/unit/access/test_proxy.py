@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kwhere.access.principal import Refusal
-from kwhere.access.proxy import ProxiedUser, TrustedProxy, read_secret
+from kwhere.access.proxy import ProxiedUser, TrustedProxy
+from kwhere.access.proxy_secret import read_secret
 from kwhere.access.requests import DoorRequest
 from kwhere.access.settings import ProxySettings
 from kwhere.core.errors import ConfigError
