@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pydantic import Field
 
 from kwhere.collectors.collector import CollectorContext, CollectorPlugin, CollectorSettings
-from kwhere.core.errors import NoData, Unavailable
+from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.metrics import Kind, MetricSpec, Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.discovery.unit_source import UnitDetail
+from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.memory import parse_meminfo
 from kwhere.sampling.totals import TotalsBoard, UnitTotals
 
 UNIT = ("manager", "unit", "run")
@@ -46,6 +48,9 @@ def _per(value: int | None, divisor: int) -> float | None:
     return None if value is None else value / divisor
 
 
+SWAP_LIMIT = _gauge(
+    "kwhere_unit_memory_swap_limit_bytes", "Most swap that the unit may use; without a limit, all that the node has."
+)
 DETAILS: tuple[tuple[MetricSpec, _Value], ...] = (
     (
         _counter("kwhere_unit_cpu_throttled_seconds_total", "Time in which the unit's CPU limit held it back."),
@@ -90,6 +95,7 @@ class UnitsCollector:
         self._totals: TotalsBoard = context.totals
         self._settings = settings
         self._frequency = context.frequency
+        self._swap_bytes = _node_swap_bytes(context.host)
 
     def collect(self) -> Iterator[Sample]:
         """Yield every unit. Raises NoData before the first step."""
@@ -104,6 +110,10 @@ class UnitsCollector:
             elif not self._settings.ended:
                 continue
             yield from unit_samples(unit)
+            limit = None if unit.detail is None else unit.detail.memory_swap_limit_bytes
+            if limit is not None and self._swap_bytes is not None:
+                names = (unit.key.manager, unit.key.unit, unit.key.run)
+                yield Sample(SWAP_LIMIT, names, min(limit, self._swap_bytes))
             if unit.live:
                 yield from _frequency_samples(unit, khz)
         for manager, count in sorted(live.items()):
@@ -118,6 +128,13 @@ class UnitsCollector:
             return {}
         latest = self._frequency.latest()
         return {cpu: found.current_khz for cpu, found in latest.items() if found.current_khz is not None}
+
+
+def _node_swap_bytes(host: HostFS) -> int | None:
+    try:
+        return parse_meminfo(host.read_text("proc/meminfo")).swap_total_bytes
+    except (Unavailable, SourceError):
+        return None
 
 
 def unit_samples(unit: UnitTotals) -> Iterator[Sample]:
@@ -158,6 +175,6 @@ plugin = CollectorPlugin(
     name="units",
     summary="CPU, memory, pressure, I/O and processes of every unit.",
     settings_class=UnitsSettings,
-    specs=(UNITS, INFO, CPU, CPUS, HERTZ, PRESSURE, *(spec for spec, _ in DETAILS)),
+    specs=(UNITS, INFO, CPU, CPUS, HERTZ, PRESSURE, SWAP_LIMIT, *(spec for spec, _ in DETAILS)),
     build=UnitsCollector,
 )

@@ -80,6 +80,8 @@ class UnitDetail:
     memory_shmem_bytes: int | None = None
     memory_swap_bytes: int | None = None
     memory_limit_bytes: int | None = None
+    memory_swap_limit_bytes: int | None = None
+    """More than any node has where it may use all there is."""
     oom_kills: int | None = None
     io_read_bytes: int | None = None
     io_write_bytes: int | None = None

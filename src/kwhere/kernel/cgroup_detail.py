@@ -30,6 +30,8 @@ class CgroupDetail:
     memory_shmem_bytes: int | None = None
     memory_swap_bytes: int | None = None
     memory_limit_bytes: int | None = None
+    memory_swap_limit_bytes: int | None = None
+    """`NO_LIMIT_BYTES` where it may use all the swap there is."""
     oom_kills: int | None = None
     io_read_bytes: int | None = None
     io_write_bytes: int | None = None
@@ -39,6 +41,7 @@ class CgroupDetail:
     pressure_us: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
+NO_LIMIT_BYTES = 1 << 62
 Take = Callable[[bytes, str, CgroupDetail], None]
 
 
@@ -206,6 +209,11 @@ def _take_limit(data: bytes, place: str, detail: CgroupDetail) -> None:
     detail.memory_limit_bytes = parse_limit(data, place)
 
 
+def _take_swap_limit(data: bytes, place: str, detail: CgroupDetail) -> None:
+    limit = parse_limit(data, place)
+    detail.memory_swap_limit_bytes = NO_LIMIT_BYTES if limit is None else limit
+
+
 def _take_cpu_stat(data: bytes, place: str, detail: CgroupDetail) -> None:
     reading = parse_cpu_stat(data, place)
     detail.cpu_user_ns, detail.cpu_system_ns = reading.user_ns, reading.system_ns
@@ -243,6 +251,7 @@ _SOURCES = (
     _Source("unified", "memory.peak", _take_number("memory_peak_bytes")),
     _Source("unified", "memory.swap.current", _take_number("memory_swap_bytes")),
     _Source("unified", "memory.max", _take_limit),
+    _Source("unified", "memory.swap.max", _take_swap_limit),
     _Source(
         "unified",
         "memory.stat",

@@ -11,6 +11,7 @@ from kwhere.core.errors import NoData, Unavailable
 from kwhere.core.metrics import Sample
 from kwhere.core.terms import Component, DomainKind
 from kwhere.discovery.unit_source import CpuReading, UnitDetail
+from kwhere.kernel.cgroup_detail import NO_LIMIT_BYTES
 from kwhere.kernel.frequency import FrequencyMonitor
 from kwhere.kernel.hostfs import HostFS
 from kwhere.meters.meter import PLATFORM, Domain
@@ -87,6 +88,33 @@ def test_a_unit_shows_what_the_kernel_says_of_it(world: World) -> None:
     assert found[f"kwhere_unit_cpu_throttled_seconds_total{{{unit}}}"] == 13
     assert found[f"kwhere_unit_memory_swap_bytes{{{unit}}}"] == 6
     assert found[f"kwhere_unit_pressure_seconds_total{{{unit},resource=io,kind=full}}"] == 16
+
+
+@pytest.mark.parametrize(
+    ("told", "meminfo", "shown"),
+    [
+        pytest.param(NO_LIMIT_BYTES, "MemTotal: 100 kB\nSwapTotal: 8 kB\n", 8192, id="case_ceems_260_max"),
+        pytest.param(NO_LIMIT_BYTES, "MemTotal: 100 kB\nSwapTotal: 0 kB\n", 0, id="case_ceems_260_no_swap"),
+        pytest.param(4096, "MemTotal: 100 kB\nSwapTotal: 8 kB\n", 4096, id="case_ceems_260_less"),
+        pytest.param(1 << 40, "MemTotal: 100 kB\nSwapTotal: 8 kB\n", 8192, id="case_ceems_260_more"),
+        pytest.param(NO_LIMIT_BYTES, "garbage", None, id="case_ceems_260_not_known"),
+        pytest.param(None, "MemTotal: 100 kB\nSwapTotal: 8 kB\n", None, id="case_ceems_260_not_told"),
+    ],
+)
+def test_swap_without_a_limit_is_limited_by_what_there_is(
+    tmp_path: Path, told: int | None, meminfo: str, shown: int | None
+) -> None:
+    (tmp_path / "meminfo").write_text(meminfo)
+    world = make_world()
+    attach(world.sampler, StepCounts)
+    world.units.details[world.units.start("7")] = UnitDetail(memory_swap_limit_bytes=told)
+    world.step()
+    world.step()
+    context = CollectorContext(HostFS(tmp_path, tmp_path, tmp_path), HandClock(), world.sampler.parts.board)
+
+    found = values(list(units.plugin.build(context, units.plugin.settings_class()).collect()))
+
+    assert found.get("kwhere_unit_memory_swap_limit_bytes{manager=slurm,unit=7,run=7@1}") == shown
 
 
 def test_a_unit_shows_the_mean_frequency_of_its_own_cpus(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.kernel.cgroup_detail import (
+    NO_LIMIT_BYTES,
     CgroupDetail,
     DetailFiles,
     parse_io_stat,
@@ -183,6 +184,7 @@ V2_UNIT = {
     "u/memory.stat": "anon 600\nfile 300\nanon_thp 5\nshmem 50\n",
     "u/memory.swap.current": "9\n",
     "u/memory.max": "max\n",
+    "u/memory.swap.max": "max\n",
     "u/memory.events": "low 0\nhigh 0\nmax 4\noom 2\noom_kill 1\n",
     "u/io.stat": "8:0 rbytes=100 wbytes=10 rios=3 wios=1\n",
     "u/pids.current": "4\n",
@@ -207,6 +209,7 @@ def test_a_full_reading_of_v2(tmp_path: Path) -> None:
         memory_shmem_bytes=50,
         memory_swap_bytes=9,
         memory_limit_bytes=None,
+        memory_swap_limit_bytes=NO_LIMIT_BYTES,
         oom_kills=1,
         io_read_bytes=100,
         io_write_bytes=10,
