@@ -4,8 +4,13 @@ import codecs
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
+from typing import Any, TypeVar
 
+import click
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _PLAIN = {"▇": "#", "–": "-", "×": "x", "…": ".", "µ": "u", "±": "~", "≥": ">", "°": " ", "·": "."}
 """One sign for one: columns stay where they are."""
 _HANDLER = "kwhere.plain"
@@ -38,10 +43,33 @@ def visible(text: str) -> str:
 
 
 def wants_colour() -> bool:
-    """Return whether stdout is a terminal that may be coloured: `NO_COLOR` and a dumb one say no."""
+    """Return whether stdout may be coloured: as `--color` says, else where it is a terminal.
+
+    `NO_COLOR` and a dumb terminal say no.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.color is not None:
+        return context.color
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         return False
     return sys.stdout.isatty()
+
+
+def color_option(command: CommandT) -> CommandT:
+    """Add `--color`."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        expose_value=False,
+        callback=_choose_colour,
+        help="Colour states and findings; auto: on a terminal, unless NO_COLOR is set",
+    )(command)
+
+
+def _choose_colour(context: click.Context, _: click.Parameter, value: str) -> None:
+    context.color = {"always": True, "never": False}.get(value)
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from statistics import median
 import click
 
 from kwhere.cli.client import Api, Json, server_options
+from kwhere.cli.streams import color_option
 from kwhere.cli.table import Column, render
 from kwhere.cli.unit_lookup import Found, find_units, key_of, unit_path
 from kwhere.cli.unit_output import SCHEMA_VERSION, Output, Style, error_document, write_units
@@ -26,6 +27,7 @@ SEVERAL = "several units have this id; name one as CLUSTER/MANAGER/ID, or with -
 @click.option("--run", "run_id", help="One run of it  [the newest]")
 @click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
 @click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
+@color_option
 @server_options
 def unit(
     idents: Sequence[str],
@@ -74,23 +76,23 @@ class _Wanted:
 
 def _show(api: Api, wanted: _Wanted, style: Style) -> int:
     if wanted.whole is not None:
-        _print(api.get(unit_path(wanted.whole), {"run": wanted.run}), style)
+        _print(api, api.get(unit_path(wanted.whole), {"run": wanted.run}), style)
         return 0
     found = find_units(api, wanted.ident, wanted.cluster, wanted.manager)
     if len(found.items) == 1:
         item = api.get(unit_path(key_of(found.items[0])), {"run": wanted.run})
-        _print(item, style, found.runs)
+        _print(api, item, style, found.runs)
         return 0
     return _list(wanted.ident, found, style)
 
 
-def _print(item: Json, style: Style, runs: int = 1) -> None:
+def _print(api: Api, item: Json, style: Style, runs: int = 1) -> None:
     if style is Style.JSON:
         click.echo(json.dumps(item, indent=1, ensure_ascii=False))
     elif style is Style.CSV:
         write_units([item], Output(style))
     else:
-        click.echo("\n".join(report(item, runs)))
+        click.echo("\n".join(report(item, runs, api.url + unit_path(key_of(item)))))
 
 
 def _list(ident: str, found: Found, style: Style) -> int:

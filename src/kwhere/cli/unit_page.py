@@ -41,11 +41,12 @@ _NOTES = {
 }
 
 
-def report(item: Json, runs: int = 1) -> list[str]:
-    """Return the lines of the report; `runs` says how many runs its id has."""
+def report(item: Json, runs: int = 1, page: str | None = None) -> list[str]:
+    """Return the lines of the report; `runs` says how many runs its id has, `page` where it is in a browser."""
     return [
         "=" * WIDTH,
         *_header(item, runs),
+        *([f"{'Page':>{_LABEL}}: {page}"] if page else []),
         "-" * WIDTH,
         *_meters(item),
         *node_lines(item, WIDTH),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kwhere.cli.client import Api, Json, server_options
+from kwhere.cli.streams import color_option
 from kwhere.cli.unit_absence import Wanted, why_nothing
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
@@ -55,6 +56,7 @@ _SEVERAL = ("user", "project", "cluster", "manager", "queue", "node")
 @click.option("--delimiter", default="|", show_default=True, help="What separates the columns of -P")
 @click.option("-X", "--allocations", is_flag=True, help="Without steps: they are part of their jobs anyway")
 @click.option("-D", "--duplicates", is_flag=True, help="Every run of a requeued job: each is listed anyway")
+@color_option
 @partial(server_options, state_names=("--state-dir",))  # --state is that of units
 def units(server: str | None, token_file: Path | None, state_dir: Path | None, **given: Any) -> int:
     """List units and what they used: the largest consumers first.

@@ -1,6 +1,10 @@
 """`kwhere unit`: the report worked out by hand, and what an id may look like."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -226,3 +230,52 @@ def test_any_number_of_nodes_and_any_name_fits_80_columns(count: int) -> None:
     lines = report({**JOB, "name": "x" * 300, "user": "日本" * 40, "nodes": nodes, "node_runs": runs, "gpus": []})
 
     assert max(map(len, lines)) <= 80
+
+
+def test_the_page_in_a_browser_is_named(api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_root(["unit", "4243", "--state-dir", str(tmp_path)])
+
+    url = (tmp_path / "url").read_text().strip()
+    assert f"          Page: {url}/units/hpc1/slurm/4243" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "is_coloured"),
+    [
+        ([], {}, True),
+        ([], {"NO_COLOR": "1"}, False),
+        ([], {"TERM": "dumb"}, False),
+        (["--color", "never"], {}, False),
+        (["--color", "always"], {"NO_COLOR": "1"}, True),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(
+    api: CommandApi, tmp_path: Path, flags: list[str], environ: dict[str, str], is_coloured: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    told = {**os.environ, "TERM": "xterm-256color", "KWHERE_STATE": str(tmp_path), "COLUMNS": "80"}
+    told.pop("NO_COLOR", None)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "kwhere", "units", "-j", "4243", "--no-trunc", *flags],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={**told, **environ},
+        check=False,
+        timeout=30,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+
+    assert done.returncode == 0
+    assert ("\x1b[31mfailed\x1b[0m" in shown) is is_coloured
+    assert ("\x1b" in shown) is is_coloured
+
+
+def test_a_pipe_gets_no_colour(api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_root(["units", "-j", "4243", "--state-dir", str(tmp_path)])
+    assert "\x1b" not in capsys.readouterr().out
+
+    run_root(["units", "-j", "4243", "--color", "always", "--state-dir", str(tmp_path)])
+    assert "\x1b[31m" in capsys.readouterr().out
