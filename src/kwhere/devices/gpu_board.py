@@ -111,8 +111,10 @@ class GpuBoard:
         self._answered = True
         self._library = LibraryState(True, "", "", message.driver, message.version, message.cuda)
         self._devices = {uuid: found for uuid, found in self._devices.items() if found.device.model != UNKNOWN}
-        for found in self._devices.values():
-            found.reason = message.unreadable.get(found.device.index, ABSENT)
+        newest = {found.device.index: uuid for uuid, found in self._devices.items()}  # a board may have been replaced
+        for uuid, found in self._devices.items():
+            index = found.device.index
+            found.reason = message.unreadable.get(index, ABSENT) if newest[index] == uuid else ABSENT
         for device in message.devices:
             known = self._devices.setdefault(device.uuid, _Device(device))
             known.device, known.reason = device, ""

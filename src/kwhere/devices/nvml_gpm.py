@@ -1,12 +1,15 @@
 """Activity of a GPU's parts by NVML's GPM: Hopper and newer, without DCGM, also per MIG instance."""
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import pynvml
 
 from kwhere.devices.gpu_fields import Absence, GpuField
 from kwhere.devices.gpu_library import FieldReport
-from kwhere.devices.nvml_calls import Handle, absence_of, attempt, is_blank
+from kwhere.devices.nvml_calls import LASTING, Handle, absence_of, attempt, is_blank
 
 _MEBI = 1 << 20
 _RATIOS = {
@@ -30,7 +33,6 @@ _RATES = {
     61: GpuField.PROF_NVLINK_TX_BYTES_PER_SECOND,
 }
 _FIELDS = {**_RATIOS, **_RATES}
-_NUMBERED = tuple(enumerate(_FIELDS.items()))
 SHORTEST_WINDOW_NS = 100_000_000
 LONGEST_WINDOW_NS = 600_000_000_000
 """Samples further apart say nothing of now."""
@@ -91,16 +93,13 @@ def _nothing(why: Absence) -> FieldReport:
 
 
 class _Question:
-    """The library's record of all metrics between two samples; made once, for it is large."""
+    """The library's record of metrics between two samples; it is large, so made once, and asks once for what lacks."""
 
     def __init__(self) -> None:
         self._record = pynvml.c_nvmlGpmMetricsGet_t()
         self._record.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        self._record.numMetrics = len(_FIELDS)
-        metrics = self._record.metrics
-        self._answers = [(metrics[place], metric in _RATIOS, field) for place, (metric, field) in _NUMBERED]
-        for (answer, _, _), metric in zip(self._answers, _FIELDS, strict=True):
-            answer.metricId = metric
+        self._lacks: dict[GpuField, Absence] = {}
+        self._answers = self._ask()
 
     def metrics(self, before: object, after: object) -> FieldReport:
         """Return ratios and rates between two samples. Raises DeviceDown, Reopen."""
@@ -109,7 +108,7 @@ class _Question:
         if isinstance(answered, Absence):
             return _nothing(answered)
         values: dict[GpuField, int | float] = {}
-        missing: dict[GpuField, Absence] = {}
+        missing = dict(self._lacks)
         for answer, is_ratio, field in self._answers:
             code, value = answer.nvmlReturn, answer.value
             if code != pynvml.NVML_SUCCESS:
@@ -120,4 +119,17 @@ class _Question:
                 values[field] = min(1.0, value / 100)  # some drivers say more than 100 % of a MIG instance
             else:
                 values[field] = round(value * _MEBI)
+        lacks = {field: why for field, why in missing.items() if why in LASTING}
+        if len(lacks) > len(self._lacks):
+            self._lacks, self._answers = lacks, self._ask(lacks)
         return FieldReport(values, missing)
+
+    def _ask(self, lacks: Mapping[GpuField, Absence] = MappingProxyType({})) -> list[tuple[Any, bool, GpuField]]:
+        """Set the record to ask for all but what is lacking; return where each answer will stand."""
+        asked = [(metric, field) for metric, field in _FIELDS.items() if field not in lacks]
+        self._record.numMetrics = len(asked)
+        metrics = self._record.metrics
+        answers = [(metrics[place], metric in _RATIOS, field) for place, (metric, field) in enumerate(asked)]
+        for (answer, _, _), (metric, _) in zip(answers, asked, strict=True):
+            answer.metricId = metric
+        return answers

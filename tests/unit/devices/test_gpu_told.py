@@ -87,3 +87,15 @@ def test_what_turns_from_known_to_missing_and_back_is_told_each_time() -> None:
     found = [told.news(DeviceReport(UUID, RateGroup.FAST, 1, one)).fields for one in (known, missing, known)]
 
     assert found == [known, missing, known]
+
+
+def test_of_two_boards_in_one_place_the_newer_one_is_lost() -> None:
+    old, new = (replace(device(()), uuid=uuid) for uuid in ("GPU-old", "GPU-new"))
+    board = GpuBoard(Vendor.NVIDIA, [old, new])
+
+    board.opened(Opened("550", "12", "12.4", (), {0: "lost"}))
+
+    assert {state.device.uuid: state.reason for state in board.snapshot().devices} == {
+        "GPU-old": "absent",
+        "GPU-new": "lost",
+    }
