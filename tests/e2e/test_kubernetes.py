@@ -12,8 +12,18 @@ from typing import Any
 
 import pytest
 from tests.e2e.role_processes import RoleProcesses, free_address
-from tests.kubernetes_api import NAMESPACES, NODES, PODS, PROFILES, TOKEN, FakeKubernetes, kubernetes
-from tests.kubernetes_objects import container, namespace, node, owned, pod, profile
+from tests.kubernetes_api import (
+    NAMESPACES,
+    NODES,
+    NOTEBOOKS,
+    PODS,
+    PROFILES,
+    TOKEN,
+    WORKFLOWS,
+    FakeKubernetes,
+    kubernetes,
+)
+from tests.kubernetes_objects import container, namespace, node, notebook, owned, pod, profile, workflow
 from tests.unit.agent.certificates import make_authority
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "hosts" / "k8s-v2-systemd" / "cgroup" / "0"
@@ -112,6 +122,11 @@ class World:
             return {}
         return found
 
+    def metrics(self) -> list[str]:
+        """Return the lines of the server's own metrics that are Kubeflow's."""
+        with urllib.request.urlopen(f"http://{self.server}/metrics", timeout=10) as answer:
+            return [line for line in answer.read().decode().splitlines() if line.startswith("kubeflow_")]
+
     def kwhere(self, *words: str) -> str:
         command = [sys.executable, "-m", "kwhere", *words, "--server", f"http://{self.server}"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -125,6 +140,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         cluster.with_kubeflow()
         cluster.put(NAMESPACES, namespace("team-a"))
         cluster.put(PROFILES, profile("team-a", "alice@example.org"))
+        cluster.put(NOTEBOOKS, notebook("nb", activity="2026-11-29T12:20:00Z"))
+        cluster.put(WORKFLOWS, workflow("train-1", "Running", "run-1"))
         cluster.put(NODES, node("n1"))
         limits = container("main", cpu="2", memory="3Gi")
         web = owned("ReplicaSet", "web-7d9f6c5b8", pod_template_hash="7d9f6c5b8")
@@ -152,7 +169,20 @@ def test_pods_have_names_makers_and_users_and_end(world: World) -> None:
     # The API placed that pod on another node: whoever works under its name here is charged to nobody.
     assert (elsewhere["name"], elsewhere["user"]) == (None, None)
     listed = [json.loads(line) for line in [world.kwhere("units", "--user", "alice@example.org", "--json")]]
-    assert {each["name"] for each in listed[0]["items"]} == {"web-7d9f6c5b8-x2x4z", "train-worker-0"}
+    # A pod on a node without an agent is told of too, without any figure.
+    assert {each["name"]: each["energy_joules_total"] is None for each in listed[0]["items"]} == {
+        "web-7d9f6c5b8-x2x4z": False,
+        "train-worker-0": False,
+        "elsewhere": True,
+    }
+
+    world.wait_until(lambda: any("kubeflow_active_users" in line for line in world.metrics()))
+    assert {
+        'kubeflow_profile_info{profile="team-a",owner="alice@example.org"} 1',
+        'kubeflow_notebook_running{namespace="team-a",name="nb"} 1',
+        'kubeflow_notebook_last_activity_timestamp_seconds{namespace="team-a",name="nb"} 1795954800.0',
+        'kubeflow_pipeline_runs{namespace="team-a",state="running"} 1',
+    } <= set(world.metrics())
 
     world.cluster.delete(PODS, "train-worker-0", "team-a")
     world.cluster.forget()

@@ -43,6 +43,7 @@ from kwhere.resource_managers.registry import BuiltManager, find_managers
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
+from kwhere.server.active_users import ActiveUsersPass
 from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
 from kwhere.server.figure_pass import FigurePass, check_pue
@@ -278,6 +279,7 @@ def build_passes(
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),
         *(ManagerPass(engine, each, clock) for each in managers),
+        ActiveUsersPass(engine, managers, clock),
         *note_passes(engine, managers, Reader(engine, clock, site), clock),
         *inventory_passes(engine, inventories, clock),
         *([] if settings.access.grafana is None else [GrafanaPass(engine, settings.access.grafana, clock)]),

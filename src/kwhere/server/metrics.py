@@ -122,7 +122,7 @@ class ServerMetrics:
 
     def page(self, text_format: Format) -> bytes:
         """Return the page. What the database cannot tell now is left out: its own faults are what it is read for."""
-        samples = [*self._own(), *self._of_account(), *self._of_managers()]
+        samples = [*self._own(), *self._of_account(), *self._of_managers(), *self._work.passes.samples()]
         with self._lock:
             return self._renderer.render(samples, text_format)
 

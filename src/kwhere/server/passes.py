@@ -4,16 +4,17 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 from sqlalchemy import Engine
 
 from kwhere.core.clock import Clock
 from kwhere.core.failure_memory import FailureMemory
+from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import leases
 
@@ -46,6 +47,15 @@ class ServerPass(Protocol):
 
     def run(self, turn: Turn) -> None:
         """Do it, in pieces; before each piece `turn` is asked."""
+        ...
+
+
+@runtime_checkable
+class ObservingPass(ServerPass, Protocol):
+    """A pass that finds what is worth a metric."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Return what it found last. Any thread."""
         ...
 
 
@@ -92,6 +102,12 @@ class PassRunner:
     def counts(self) -> Mapping[str, PassCounts]:
         """Return, by name of the pass, what it did since the start."""
         return dict(self._counts)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what passes found worth a metric; nothing where another server does them. Any thread."""
+        for each in self._passes if self.leads else ():
+            if isinstance(each, ObservingPass):
+                yield from each.samples()
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
