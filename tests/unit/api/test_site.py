@@ -204,6 +204,9 @@ def test_the_api_is_described() -> None:
         "/api/v1/nodes/{node}/reconciliation",
         *("/api/v1/usage", "/api/v1/users", "/api/v1/users/{user}", "/api/v1/projects", "/api/v1/projects/{project}"),
         *("/api/v1/emission-factors", "/api/v1/emission-factors/forecast", "/api/v1/health"),
+        *("/api/v1/managers", "/api/v1/manager-nodes", "/api/v1/memberships", "/api/v1/queue", "/api/v1/racks"),
+        *("/api/v1/clusters/{cluster}/capacity", "/api/v1/clusters/{cluster}/occupancy"),
+        *("/api/v1/whoami", "/api/v1/audit"),
     }
     for path in document["paths"].values():
         for operation in path.values():
