@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from kwhere.core.managed import Accounts, Changes, ManagerNode, ManagerUnit, Queue
 from kwhere.core.metrics import Sample
 from kwhere.core.timespan import Span
+from kwhere.resource_managers.notes import NoteBook
 
 
 class ResourceManager(Protocol):
@@ -48,6 +49,13 @@ class WatchingManager(ResourceManager, Protocol):
     def watch(self, cursor: str | None) -> Changes:
         """Return what changed since `cursor`, waiting a bounded time; None, or a past it forgot: all it knows."""
         ...
+
+
+@runtime_checkable
+class NotingManager(ResourceManager, Protocol):
+    """A manager in whose own records of ended units something may be written, where its settings want it."""
+
+    notes: NoteBook | None
 
 
 @runtime_checkable

@@ -9,11 +9,13 @@ import structlog
 from pydantic import Field
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.timespan import Span
+from kwhere.resource_managers.notes import NoteBook, NoteSettings
 from kwhere.resource_managers.plugin import ManagerPlugin, ManagerSettings
 from kwhere.resource_managers.resource_manager import ResourceManager
+from kwhere.resource_managers.slurm_comments import AdminComments
 from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_queue import queue_format, read_queue
@@ -58,6 +60,10 @@ class SlurmSettings(ManagerSettings):
     account_suffixes: tuple[str, ...] = Field(
         default=(), description="Endings of accounts that are left off, once, e.g. `_gpu` of `cfd_gpu`."
     )
+    admin_comment: NoteSettings | None = Field(
+        default=None,
+        description="Write energy, CO2e and CPU efficiency of ended jobs into SLURM's AdminComment; none: never.",
+    )
     rest: SlurmRestSettings | None = Field(
         default=None, description="Ask slurmrestd instead of running SLURM's commands here."
     )
@@ -73,6 +79,10 @@ class Slurm:
         self._settings = settings
         self._reader = JobReader(settings.cluster, settings.account_suffixes)
         self._fields: tuple[str, ...] | None = None
+        noted = settings.admin_comment
+        self.notes: NoteBook | None = None
+        if noted is not None:
+            self.notes = AdminComments(noted, self._run, self._slurm_cluster)
         self._told_faults = ""
 
     def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
@@ -198,6 +208,8 @@ def _check(program: str, done: Finished, timeout_seconds: float) -> None:
 def _build(settings: SlurmSettings, clock: Clock) -> ResourceManager:
     if settings.rest is None:
         return Slurm(settings)
+    if settings.admin_comment is not None:
+        raise ConfigError("admin_comment: expected SLURM's commands here, found rest, which cannot write it")
     return SlurmRest(settings.rest, settings.cluster, settings.slurm_cluster, settings.account_suffixes, clock)
 
 
