@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.fake_nvml.gpus import A100, H100, gpu, split
 from tests.fake_nvml.library import install_fake_nvml
 from tests.fake_nvml.scenario import LOST, Scenario, handles_held
+
+from kwhere.kernel.cgroups import detect_layout
+from kwhere.kernel.hostfs import HostFS
 
 pytestmark = pytest.mark.service("cc")
 
@@ -56,6 +62,61 @@ def test_a_lost_gpu_leaves_the_other_its_energy(tmp_path: Path) -> None:
     assert seen[("kwhere_energy_source_up", "nvml")] == 1
     assert seen[("kwhere_node_energy_joules_total", "gpu")] > 0
     assert ("kwhere_node_meter_joules_total", devices[0].uuid) not in seen
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[str]:
+    """A machine of libvirt without systemd: its cgroup with a busy process in it, and its XML; yields its UUID."""
+    uuid, name = "11111111-2222-3333-4444-000000000409", "instance-00000409"
+    hierarchy = detect_layout(HostFS()).cpu[0]
+    top = HostFS().path(hierarchy.directory("/machine"))
+    inner = top / f"qemu-409-{name}.libvirt-qemu"
+    made = [path for path in (top, inner) if not path.exists()]
+    for path in made:
+        path.mkdir()
+    busy = subprocess.Popen(["sh", "-c", f"echo $$ > {inner}/cgroup.procs; while :; do :; done"])
+    (tmp_path / "xml").mkdir()
+    (tmp_path / "xml" / f"{name}.xml").write_text(
+        f"<domain type='qemu' id='409'><name>{name}</name><uuid>{uuid}</uuid><vcpu>2</vcpu></domain>"
+    )
+    yield uuid
+    busy.kill()
+    busy.wait()
+    for path in reversed(made):
+        for _ in range(100):
+            with suppress(OSError):
+                path.rmdir()
+                break
+            time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.service("cgroups")
+@pytest.mark.parametrize("code", [9, 18, 999])
+def test_a_library_that_fails_takes_nothing_from_machines__case_ceems_409(
+    tmp_path: Path, machine: str, code: int
+) -> None:
+    library = install_fake_nvml(tmp_path)
+    scenario = Scenario([gpu(A100, 0)])
+    scenario.system["ret.Init"] = code
+    scenario.write(library)
+    config = tmp_path / "agent.yaml"
+    config.write_text(f"gpu: {{nvml_library: {library}}}\nunits: {{libvirt_xml_dirs: [{tmp_path}/xml]}}\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "kwhere", "agent", "--once", "--config.file", str(config)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+    samples = [s for family in text_string_to_metric_families(done.stdout) for s in family.samples]
+    ours = {s.name: s.value for s in samples if s.labels.get("unit") == machine and s.labels.get("mode") != "system"}
+    assert ours["kwhere_unit_cpu_seconds_total"] > 0
+    assert ours["kwhere_unit_cpus"] == 2
+    assert [s.value for s in samples if s.labels.get("source") == "nvml" and s.name == "kwhere_energy_source_up"] == [0]
+    assert not [s for s in samples if s.labels.get("component") == "gpu"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """Niceness and the like, in a process of its own; and the state directory handed over."""
 
+import grp
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,7 +49,35 @@ def nobody() -> int:
         return 0 if os.geteuid() == pwd.getpwnam("nobody").pw_uid and os.access(state, os.W_OK) else 1
 
 
-CHECKS = {"nicer": nicer, "impossible": impossible, "nobody": nobody}
+def member_of_a_group() -> tuple[str, int]:
+    """Return a user of this machine and a group of theirs, not the first one if there is such a user."""
+    for group in grp.getgrall():
+        for user in group.gr_mem:
+            with suppress(KeyError):
+                if pwd.getpwnam(user).pw_gid != group.gr_gid:
+                    return user, group.gr_gid
+    return "nobody", pwd.getpwnam("nobody").pw_gid
+
+
+def in_groups() -> int:
+    """What a group of the new user may read is read, what is root's is not."""
+    user, gid = member_of_a_group()
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.chown(folder, pwd.getpwnam(user).pw_uid, 0)  # who takes it away again
+        state, ours, theirs = (Path(folder) / name for name in ("state", "group", "root"))
+        state.mkdir()
+        for path, group in ((ours, gid), (theirs, 0)):
+            path.touch()
+            os.chown(path, 0, group)
+            path.chmod(0o640)
+        with suppress(ConfigError):  # where this Python lies in root's home
+            neighbour.become(user, state)
+        groups = set(os.getgrouplist(user, pwd.getpwnam(user).pw_gid))
+        is_right = (os.access(ours, os.R_OK), os.access(theirs, os.R_OK)) == (True, False)
+        return 0 if is_right and set(os.getgroups()) == groups else 1
+
+
+CHECKS = {"nicer": nicer, "impossible": impossible, "nobody": nobody, "case_ceems_451_groups": in_groups}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the service root: only root can become another user")

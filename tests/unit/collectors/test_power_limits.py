@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.recorded_hosts import open_host, said
 from tests.unit.meters.pm_tree import write_counters
 from tests.unit.meters.powercap_tree import FaultyFS, write_zone
@@ -93,3 +94,31 @@ def test_packages_come_before_what_is_in_them(tmp_path: Path) -> None:
 def test_a_host_without_limits(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         limits(tmp_path)
+
+
+def test_a_limit_that_is_closed_to_us_is_left_out_and_logged_nowhere__case_ceems_512(tmp_path: Path) -> None:
+    for number, name in enumerate(("long_term", "short_term")):
+        files: dict[str, int | str] = {
+            f"constraint_{number}_name": name,
+            f"constraint_{number}_power_limit_uw": (90 + number) * WATT,
+        }
+        write_zone(tmp_path, f"intel-rapl:{number}", f"package-{number}", 0, files=files)
+    fs = FaultyFS(tmp_path)
+    fs.closed["constraint_0_power_limit_uw"] = 13
+
+    with capture_logs() as logs:
+        shown = [limits(fs) for _ in range(100)]
+
+    assert shown == [{("package-1", "short_term"): 91.0}] * 100
+    assert logs == []
+
+
+def test_limits_that_are_all_closed_are_no_limits__case_ceems_512(tmp_path: Path) -> None:
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 0, files={"constraint_0_power_limit_uw": 90 * WATT})
+    fs = FaultyFS(tmp_path)
+    fs.closed["constraint_0_power_limit_uw"] = 13
+
+    with pytest.raises(Unavailable) as caught:
+        limits(fs)
+
+    assert caught.value.reason == "absent"

@@ -258,7 +258,7 @@ def test_after_a_404_the_chassis_are_found_anew(asker: Asker) -> None:
         assert reader.read(10)["1"].power_uw == 320 * WATT
 
 
-def test_a_session_that_ended_is_made_again_once(asker: Asker) -> None:
+def test_a_session_that_ended_is_made_again_once__case_ceems_267(asker: Asker) -> None:
     with Bmc(redfish_bmc.simple(300)) as bmc:
         reader = asker(bmc)
         reader.read(10)
@@ -418,7 +418,7 @@ def test_credentials_never_follow_a_redirect(asker: Asker) -> None:
     assert elsewhere.asked == []
 
 
-def test_a_bmc_that_hangs_ends_with_the_time_allowed(asker: Asker) -> None:
+def test_a_bmc_that_hangs_ends_with_the_time_allowed__case_ceems_268(asker: Asker) -> None:
     def hang(handler: Handler) -> bool:
         handler.owner.release.wait(20)
         return False
@@ -430,7 +430,7 @@ def test_a_bmc_that_hangs_ends_with_the_time_allowed(asker: Asker) -> None:
         assert time.monotonic() - began < 15
 
 
-def test_a_slow_bmc_with_many_chassis_is_found_in_several_questions(asker: Asker) -> None:
+def test_a_slow_bmc_with_many_chassis_is_found_in_several_questions__case_ceems_342(asker: Asker) -> None:
     def slow(handler: Handler) -> bool:
         time.sleep(0.03)
         return False

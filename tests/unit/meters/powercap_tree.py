@@ -4,7 +4,7 @@ import errno
 from collections.abc import Mapping
 from pathlib import Path
 
-from kwhere.kernel.hostfs import HostFS, KeptFile, failure
+from kwhere.kernel.hostfs import READ_LIMIT_BYTES, HostFS, KeptFile, failure
 from kwhere.meters.meter import MeterContext
 from kwhere.meters.settings import MeterSettings
 
@@ -47,10 +47,17 @@ class FaultyFS(HostFS):
         """errno by path suffix, on read: EINVAL, ENODATA, EIO."""
 
     def keep(self, area_path: str) -> KeptFile:
+        self._refuse(area_path)
+        return _FaultyFile(self, area_path)
+
+    def read(self, area_path: str, limit_bytes: int = READ_LIMIT_BYTES) -> bytes:
+        self._refuse(area_path)
+        return super().read(area_path, limit_bytes)
+
+    def _refuse(self, area_path: str) -> None:
         for suffix, number in self.closed.items():
             if area_path.endswith(suffix):
                 raise failure(OSError(number, "fault"), self.path(area_path))
-        return _FaultyFile(self, area_path)
 
 
 class _FaultyFile(KeptFile):

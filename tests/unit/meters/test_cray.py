@@ -34,7 +34,7 @@ def run(root: Path, *moments: dict[str, int], sockets: tuple[str, ...] = ("0",))
     return bank
 
 
-def test_a_node_with_accelerators(tmp_path: Path) -> None:
+def test_a_node_with_accelerators__case_ceems_239_261(tmp_path: Path) -> None:
     after = {"energy": 6100, "cpu_energy": 1200, "memory_energy": 340, "accel0_energy": 1200, "accel1_energy": 1200}
 
     bank = run(tmp_path, NODE, after)
