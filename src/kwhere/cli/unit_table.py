@@ -62,15 +62,15 @@ def unit_lines(items: Sequence[Json], width: int, *, has_header: bool = True) ->
     has_power = any(i["power_watts"] is not None for i in items)
     has_gpus = any(gpus_allocated(i) is not None for i in items)
     columns = [
-        Column("MANAGER", shrinks=True, rank=1),
+        Column("MANAGER", shrinks=True, rank=3),
         Column("UNIT", shrinks=True, min_width=10),
         Column("USER", shrinks=True),
-        Column("STATE", shrinks=True, min_width=5, paint=paint_state),
-        *([Column(power.unit, is_number=True, rank=2)] if has_power else []),
+        Column("STATE", shrinks=True, min_width=7, paint=paint_state),
+        *([Column(power.unit, is_number=True, rank=4)] if has_power else []),
         Column(energy.unit, is_number=True),
-        Column(f"{mass.unit} CO2e", is_number=True),
-        Column(cpu.unit, is_number=True, rank=3),
-        *([Column("GPUS", is_number=True), Column("GPU %", is_number=True)] if has_gpus else []),
+        Column(f"{mass.unit} CO2e", is_number=True, rank=1),
+        Column(cpu.unit, is_number=True, rank=5),
+        *([Column("GPUS", is_number=True, rank=2), Column("GPU %", is_number=True)] if has_gpus else []),
         *([Column(currency, is_number=True)] if currency else []),
         Column("NAME", shrinks=True),
     ]

@@ -1,7 +1,9 @@
 """What stands out of a unit: only what its figures say."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.fake_units import NOW, UNITS
@@ -9,6 +11,7 @@ from tests.unit.reports.test_gpus import GPU, HOUR_NS
 
 from kwhere.database.gpu_records import UnitGpu
 from kwhere.database.records import NodeRun, UnitRecord
+from kwhere.reports import unit_findings as unit_findings_module
 from kwhere.reports.unit_findings import FULL, Finding, unit_findings
 
 GIB = 2**30
@@ -165,3 +168,13 @@ def test_a_gpu_whose_memory_is_full_gets_other_words(gpu: UnitGpu, kind: str, ac
     (found,) = unit_findings(job(gpus=(gpu,)), NOW)
 
     assert (found.kind, found.action, found.grave) == (kind, action, False)
+
+
+def test_every_kind_of_finding_is_explained_to_users() -> None:
+    source = Path(unit_findings_module.__file__).read_text()
+    kinds = {*re.findall(r'Finding\(\s*"(\w+)"', source), *re.findall(r'^    "(\w+)": \(', source, re.MULTILINE)}
+    kinds |= {"cpu_suspect", "memory_suspect"}
+    page = (Path(__file__).parents[3] / "docs" / "jobs.md").read_text()
+
+    assert len(kinds) > 10
+    assert [kind for kind in sorted(kinds) if f"`{kind}`" not in page] == []
