@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -277,7 +277,9 @@ def control_uj(slot: Slot) -> int:
 
 
 @pytest.mark.parametrize("harmed", [False, True], ids=["churn", "churn-kills-reloads"])
-def test_every_microjoule_of_the_gpus_is_someones(churn: Churn, harmed: bool) -> None:
+def test_every_microjoule_of_the_gpus_is_someones(
+    churn: Churn, harmed: bool, record_property: Callable[[str, object], None]
+) -> None:
     churn.harmed = harmed
     churn.built.agent.start(60)
     churn.since = monotonic()
@@ -306,6 +308,14 @@ def test_every_microjoule_of_the_gpus_is_someones(churn: Churn, harmed: bool) ->
     assert all(sum(gpu_uj(entry.figures) for entry in part) > 0 for part in parts)
     booked_joules = sum(control_uj(slot) for slot in slots) / 1e6
     drawn_joules = sum(churn.joules)
+    units = {entry.key for entry in entries if entry.key is not None}
+    for name, value in (
+        ("slots", len(slots)),
+        ("units", len(units)),
+        ("booked", booked_joules),
+        ("drawn", drawn_joules),
+    ):
+        record_property(name, value)
     if harmed:  # a counter that began anew says nothing of the time before; a GPU lost at an opening is out of sight
         assert drawn_joules / 10 < booked_joules < drawn_joules * 1.1
     else:
