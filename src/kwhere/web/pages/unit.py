@@ -17,6 +17,7 @@ from kwhere.reports.figures import significant
 from kwhere.reports.node_charts import governors
 from kwhere.reports.optional import COST, money_text
 from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, seen_span, unit_charts
+from kwhere.reports.unit_findings import unit_findings
 from kwhere.series.charts import Chart, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
@@ -45,6 +46,8 @@ CHARTS: Sequence[tuple[str, str]] = (
 )
 """Charts of the page in order, and how each is drawn."""
 NEIGHBOURS = 8
+ON_GPU_PANEL = frozenset({"gpu_idle", "gpu_unused"})
+"""Findings that stand beside the GPUs, with their charts."""
 KIN = 6
 """Earlier units of the same name."""
 WHOLE_LIFE = "whole life"
@@ -97,6 +100,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "zone": pages.zone,
         "said": said_of(record, pages.now),
         "is_managed": record.queue is not None or record.submitted_at is not None or record.group is not None,
+        "findings": [found for found in unit_findings(record, pages.now) if found.kind not in ON_GPU_PANEL],
         "figures": _figures(record, _zone_of(pages, record), pages.zone),
         "charts": [chart for chart in charts if chart.id not in GPU_NAMES],
         "gpu_charts": [chart for chart in charts if chart.id in GPU_NAMES],
