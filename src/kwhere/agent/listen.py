@@ -147,7 +147,9 @@ def _every_interface(port: int) -> socket.socket:
 
 
 def _listening(family: int, name: object, *, only_ipv6: bool) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Named, since asyncio turns Nagle's algorithm off for sockets that say they are TCP: else answers wait for 40 ms.
+    protocol = 0 if family == socket.AF_UNIX else socket.IPPROTO_TCP
+    listening = socket.socket(family, socket.SOCK_STREAM, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import socket
 import subprocess
@@ -165,3 +166,24 @@ def test_sockets_from_systemd_are_taken() -> None:
 
     assert done.stdout.split() == [address_of(listening), "False"]
     listening.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", ":0"])
+def test_small_answers_are_sent_at_once(address: str) -> None:
+    async def accepted_without_delay() -> int:
+        (listening,) = open_sockets([address])
+        seen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted = writer.get_extra_info("socket")
+            seen.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(connected, sock=listening):
+            _, writer = await asyncio.open_connection("127.0.0.1", listening.getsockname()[1])
+            found = await seen
+            writer.close()
+            await writer.wait_closed()
+        return found
+
+    assert asyncio.run(accepted_without_delay()) == 1
