@@ -16,10 +16,14 @@ from kwhere.apps.settings import Settings
 from kwhere.cli.main import COMMANDS, root
 from kwhere.collectors.registry import find_collectors
 from kwhere.core.clock import SystemClock
+from kwhere.core.metrics import MetricSpec
 from kwhere.inventories.registry import find_inventories
 from kwhere.reports.account import Account
 from kwhere.reports.sources import Sources
+from kwhere.resource_managers.kubernetes_kubeflow import SPECS as KUBEFLOW
 from kwhere.resource_managers.registry import find_managers
+from kwhere.server.active_users import ACTIVE
+from kwhere.server.metrics import SPECS as SERVER
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 GENERATED = "<!-- Generated from the code by `make docs`. Do not edit. -->\n\n"
@@ -39,11 +43,20 @@ def metrics() -> str:
             "| metric | kind | labels | meaning |",
             "|---|---|---|---|",
         ]
-        for spec in plugin.specs:
-            labels = ", ".join(f"`{label}`" for label in spec.labels) or "–"
-            lines.append(f"| `{spec.name}` | {spec.kind} | {labels} | {_cell(spec.help)} |")
+        lines += [_metric(spec) for spec in plugin.specs]
         lines.append("")
-    return "\n".join(lines)
+    lines += [
+        "## The server's own\n",
+        "At the server's `/metrics`; those of Kubeflow where a cluster has it (docs/kubernetes.md).\n",
+    ]
+    lines += ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    lines += [_metric(spec) for spec in (*SERVER, *KUBEFLOW, ACTIVE)]
+    return "\n".join([*lines, ""])
+
+
+def _metric(spec: MetricSpec) -> str:
+    labels = ", ".join(f"`{label}`" for label in spec.labels) or "–"
+    return f"| `{spec.name}` | {spec.kind} | {labels} | {_cell(spec.help)} |"
 
 
 def settings() -> str:
