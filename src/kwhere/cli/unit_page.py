@@ -180,7 +180,7 @@ def _findings(item: Json) -> Iterator[str]:
     if found or item.get("quality"):
         yield "-" * WIDTH
     for finding in found:
-        since = f", since {_local(finding['since'])}" if finding.get("since") else ""
+        since = f" (since {_local(finding['since'])})" if finding.get("since") else ""
         lines = list(labelled("Finding", f"{finding['text']}{since}: {finding['action']}"))
         is_loud = finding["grave"] and wants_colour()
         yield from (click.style(line, fg="red", bold=True) if is_loud else line for line in lines)

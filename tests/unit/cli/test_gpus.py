@@ -89,8 +89,8 @@ def test_a_gpu_held_idle_is_said_with_what_it_cost_case_gpu_61() -> None:
 
     at = next(n for n, line in enumerate(lines) if "idle for" in line)
     note = f"{lines[at]} {lines[at + 1].strip()}"
-    assert note.startswith("       Finding: held GPU 1 idle for 03:10:00, 900 Wh, since 2026-11-29 ")
-    assert note.endswith(": give it work or release it")
+    assert note.startswith("       Finding: held GPU 1 idle for 03:10:00, 900 Wh (since 2026-11-29 ")
+    assert note.endswith("): give it work or release it")
 
 
 def test_gpus_of_several_nodes_stand_under_their_nodes() -> None:
