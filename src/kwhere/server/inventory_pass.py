@@ -12,6 +12,9 @@ from kwhere.inventories.registry import BuiltInventory
 from kwhere.server.passes import Turn
 
 
+SECOND_LOOK_SECONDS = 60.0
+
+
 class InventoryPass:
     """Reads one source as often as its settings say."""
 
@@ -21,6 +24,7 @@ class InventoryPass:
         self._inventory = inventory
         self._clock = clock
         self._due_ns = 0
+        self._is_first = True
 
     def is_due(self) -> bool:
         """Return whether its time has come."""
@@ -30,6 +34,8 @@ class InventoryPass:
         """Read it whole, then write it. Raises KwhereError, after noting it."""
         inventory = self._inventory
         seconds = inventory.settings.interval_seconds
+        if self._is_first:  # people are kept once they were seen at work: on a new site nobody was yet
+            self._is_first, seconds = False, min(seconds, SECOND_LOOK_SECONDS)
         self._due_ns = self._clock.monotonic_ns() + int(seconds * NANOSECONDS_PER_SECOND)
         try:
             found = inventory.source.read()

@@ -44,8 +44,8 @@ def site(engine: Engine) -> Site:
     return made
 
 
-def built(source: Told, name: str = "csv") -> BuiltInventory:
-    return BuiltInventory(name, 0, SourceSettings(source="csv", interval_seconds=60), source)
+def built(source: Told, name: str = "csv", seconds: float = 60) -> BuiltInventory:
+    return BuiltInventory(name, 0, SourceSettings(source="csv", interval_seconds=seconds), source)
 
 
 def test_it_comes_round_and_a_failure_keeps_what_was_said(site: Site) -> None:
@@ -65,6 +65,18 @@ def test_it_comes_round_and_a_failure_keeps_what_was_said(site: Site) -> None:
 
     assert site.reader.node("n1").facts.rack == "R1"
     assert all_rows(site, schema.inventory_sources)[0][3] == "nodes.csv line 2: no"
+
+
+def test_the_second_look_comes_after_a_minute(site: Site) -> None:
+    reading = InventoryPass(site.engine, built(Told(), seconds=3600), site.clock)
+
+    reading.run(Turn())
+    site.clock.now_ns += 61 * SECOND_NS
+    is_second = reading.is_due()
+    reading.run(Turn())
+    site.clock.now_ns += 61 * SECOND_NS
+
+    assert (is_second, reading.is_due()) == (True, False)
 
 
 def test_who_lost_the_lease_writes_nothing(site: Site) -> None:
