@@ -20,6 +20,8 @@ _KEYS = (
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"),
 )
 """Namespace, pod, container: containerd's words, then those of CRI-O and Docker."""
+_NAMESPACE = "k8s.io"
+"""containerd's own, of what kubelet makes."""
 _SANDBOXES = ("POD", "")
 """What a pod's own container, which holds its network, is called."""
 
@@ -38,7 +40,7 @@ class ContainerNames:
 
     def __init__(self, settings: UnitsSettings) -> None:
         self._logs = settings.container_log_dir
-        self._states = settings.container_state_dirs
+        self._states = (*(root / _NAMESPACE for root in settings.containerd_dirs), *settings.crio_dirs)
         self._docker = settings.docker_dirs
         self._linked: dict[str, PodContainer] = {}
         self._told: dict[str, PodContainer] = {}

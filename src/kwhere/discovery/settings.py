@@ -124,12 +124,9 @@ class UnitsSettings(BaseModel):
         default=Path("/var/log/containers"),
         description="Directory whose POD_NAMESPACE_CONTAINER-ID.log links name the node's containers.",
     )
-    container_state_dirs: tuple[Path, ...] = Field(
-        default=(
-            Path("/run/containerd/io.containerd.runtime.v2.task/k8s.io"),
-            Path("/run/containers/storage/overlay-containers"),
-        ),
-        description="Directories of containerd and CRI-O with a directory per container, read for names (root only).",
+    crio_dirs: tuple[Path, ...] = Field(
+        default=(Path("/run/containers/storage/overlay-containers"),),
+        description="Directories of CRI-O with a directory per container, read for names (root only).",
     )
     kubelet: KubeletSettings = Field(default=KubeletSettings(), description="kubelet, asked for names and owners.")
     docker_dirs: tuple[Path, ...] = Field(

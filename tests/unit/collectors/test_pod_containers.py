@@ -47,7 +47,7 @@ class World:
         board = TotalsBoard()
         board.attach(self._totals)
         self.board = board
-        settings = UnitsSettings(container_log_dir=self.logs, container_state_dirs=())
+        settings = UnitsSettings(container_log_dir=self.logs, containerd_dirs=(), crio_dirs=())
         context = CollectorContext(self.host, HandClock(), board, units=settings)
         self.collector = PodContainersCollector(context, PodContainersSettings())
 

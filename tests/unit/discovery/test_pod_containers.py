@@ -35,7 +35,8 @@ def names(tmp_path: Path) -> ContainerNames:
     return ContainerNames(
         UnitsSettings(
             container_log_dir=tmp_path / "logs",
-            container_state_dirs=(tmp_path / "containerd", tmp_path / "crio"),
+            containerd_dirs=(tmp_path / "containerd",),
+            crio_dirs=(tmp_path / "crio",),
             docker_dirs=(tmp_path / "docker",),
         )
     )
@@ -56,7 +57,7 @@ def test_a_container_by_the_link_of_its_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "document"),
     [
-        (f"containerd/{HEX}/config.json", {"ociVersion": "1.1", "annotations": CONTAINERD}),
+        (f"containerd/k8s.io/{HEX}/config.json", {"ociVersion": "1.1", "annotations": CONTAINERD}),
         (f"crio/{HEX}/userdata/config.json", {"annotations": CRIO}),
         (f"docker/containers/{HEX}/config.v2.json", {"Config": {"Labels": CRIO}}),
     ],
@@ -107,11 +108,11 @@ def test_a_pod_whose_directory_is_not_seen_is_named_by_its_containers(tmp_path: 
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / f"web-7d9f6c5b8-x2x4z_team-a_main-{HEX}.log").touch()
     else:
-        write(tmp_path / "containerd" / HEX / "config.json", {"annotations": CONTAINERD})
+        write(tmp_path / "containerd" / "k8s.io" / HEX / "config.json", {"annotations": CONTAINERD})
     settings = UnitsSettings(
         pod_log_dir=tmp_path / "absent",
         container_log_dir=tmp_path / "logs",
-        container_state_dirs=(tmp_path / "containerd",),
+        containerd_dirs=(tmp_path / "containerd",),
     )
     match = Classifier().path(pod)
     assert match is not None
