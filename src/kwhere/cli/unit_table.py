@@ -7,8 +7,7 @@ import click
 from kwhere.cli.client import Json
 from kwhere.cli.table import Column, render
 from kwhere.cli.unit_values import cpu_seconds, gpus_allocated, shown_id
-from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale
-from kwhere.reports.optional import money_text
+from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale, money_text
 
 ESTIMATED = "modelled"
 _COLOURS = {

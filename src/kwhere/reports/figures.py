@@ -78,6 +78,11 @@ def share(ratio: float | None) -> str:
     return NO_DATA if ratio is None else f"{100 * ratio:.1f} %"
 
 
+def money_text(amount: float) -> str:
+    """Return an amount with two digits behind the point; one under 1 with three significant digits."""
+    return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else significant(amount)
+
+
 def duration(seconds: float | None) -> str:
     """Return seconds as `1-02:03:04`, `02:03:04` or, below a minute, `4.1 s`."""
     if seconds is None:

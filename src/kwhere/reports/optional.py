@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kwhere.database.records import SiteFigure, UnitEmissions
-from kwhere.reports.figures import significant
 
 COST, WATER = "cost", "water"
 MARGINAL = "marginal"
@@ -18,11 +17,6 @@ class OptionalFigures:
     """None: no cost."""
     water: bool = False
     embodied: bool = False
-
-
-def money_text(amount: float) -> str:
-    """Return an amount with two digits behind the point; one under 1 with three significant digits."""
-    return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else significant(amount)
 
 
 def cost_of(figures: Sequence[SiteFigure]) -> SiteFigure | None:

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -386,3 +389,27 @@ def test_nothing_is_cut_when_piped_or_told_so(api: CommandApi, ask: Any, monkeyp
     assert "complet+" not in ask("--no-trunc")[1]
     monkeypatch.delenv("COLUMNS")
     assert "complet+" not in ask()[1]
+
+
+@pytest.mark.parametrize("command", ["units", "unit 4243", "report", "nodes", "factors"])
+def test_a_user_needs_no_server_part(api: CommandApi, tmp_path: Path, command: str) -> None:
+    api.tells("/units/hpc1/slurm/4243", PLAIN)
+    api.tells("/usage", {"by": "user", "span": {"from": "a", "to": "b"}, "items": []})
+    api.lists("/nodes")
+    api.lists("/emission-factors")
+    code = (
+        "import sys\nfrom kwhere.local.server_part import SERVER_MODULES\n"
+        "sys.modules.update(dict.fromkeys(SERVER_MODULES))\n"
+        "from kwhere.cli.main import run_root\nsys.exit(run_root(sys.argv[1:]))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split(), "--json" if command != "nodes" else "list"],
+        env={**os.environ, "KWHERE_STATE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,9 +13,9 @@ from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, UnitQuery, UnitRecord
-from kwhere.reports.figures import significant
+from kwhere.reports.figures import money_text, significant
 from kwhere.reports.node_charts import governors
-from kwhere.reports.optional import COST, money_text
+from kwhere.reports.optional import COST
 from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, seen_span, unit_charts
 from kwhere.reports.unit_findings import unit_findings
 from kwhere.series.charts import Chart, choose_step

@@ -11,7 +11,8 @@ from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component, EntryKind, Part
 from kwhere.database.periods import PERIODS
 from kwhere.database.records import UsageBy, UsageRow
-from kwhere.reports.optional import cost_of, money_text
+from kwhere.reports.figures import money_text
+from kwhere.reports.optional import cost_of
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of
 from kwhere.web.rendering import Pages, account_url, node_url, url
 from kwhere.web.spans import choose_span
