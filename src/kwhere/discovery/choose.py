@@ -6,11 +6,12 @@ from kwhere.discovery import slurm
 from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.cgroup_units import CgroupUnits, online
 from kwhere.discovery.classify import Classifier, paths_of
+from kwhere.discovery.match import Match
 from kwhere.discovery.process_owners import ProcessOwners
 from kwhere.discovery.process_units import MANAGER, ProcessUnits
 from kwhere.discovery.settings import ProcessMode, UnitsSettings
 from kwhere.discovery.unit_source import UnitSource
-from kwhere.kernel.cgroups import CgroupLayout, CgroupVersion, child_directories, detect_layout
+from kwhere.kernel.cgroups import CgroupLayout, CgroupVersion, Hierarchy, child_directories, detect_layout
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.processes import list_pids, read_cgroup_text, read_stat
 
@@ -43,7 +44,19 @@ def open_unit_sources(
             return any(cgroups.is_units(path) for path in paths) or not owners.is_units(text)
         return False
 
-    return cgroups, ProcessUnits(fs, clock, is_owned, owners, groups=groups)
+    def is_counted(match: Match) -> bool:
+        root = match.top.strip("/").split("/", 1)[0]
+        return any(root in _names(fs, hierarchy) for hierarchy in layout.cpu)
+
+    return cgroups, ProcessUnits(fs, clock, is_owned, owners, is_counted=is_counted, groups=groups)
+
+
+def _names(fs: HostFS, hierarchy: Hierarchy) -> set[str]:
+    """Return the names of the directories below a hierarchy's root; none where it cannot be read."""
+    try:
+        return {name for name, _ in child_directories(fs, hierarchy, "/")}
+    except (Unavailable, SourceError):
+        return set()
 
 
 def wants_processes(fs: HostFS, settings: UnitsSettings, layout: CgroupLayout | None) -> bool:
@@ -71,11 +84,7 @@ def _hides_jobs(fs: HostFS, settings: UnitsSettings, layout: CgroupLayout) -> bo
     known: set[str] = set()
     hidden: set[str] = set()
     for hierarchy in {*layout.controllers.values(), *layout.cpu}:
-        try:
-            names = {name for name, _ in child_directories(fs, hierarchy, "/")}
-        except (Unavailable, SourceError):
-            continue
-        jobs = {name for name in names if slurm.is_root(name) or name == settings.oar_prefix}
+        jobs = {name for name in _names(fs, hierarchy) if slurm.is_root(name) or name == settings.oar_prefix}
         (known if hierarchy in layout.cpu else hidden).update(jobs)
     return bool(hidden - known)
 

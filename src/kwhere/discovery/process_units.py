@@ -31,6 +31,7 @@ _DAEMONS = frozenset(
     | {"slurmd", "slurmstepd", "slurmctld", "libvirtd", "virtqemud", "virtlogd", "oar-node", "Almighty", "kwhere"}
 )
 """Commands of runtimes and daemons, cut to 15 bytes as the kernel does."""
+_STEP_DAEMONS = frozenset({"slurmd", "slurmstepd"})
 _INITS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit"})
 _Group = tuple[str, str]  # manager, unit
 
@@ -52,7 +53,8 @@ class ProcessUnits:
     """A `UnitSource` over `/proc`. Its totals begin with the process that keeps them, or where the last one stopped.
 
     `is_owned` tells from `/proc/PID/cgroup` whether another source accounts the process, `owners` whose it is if not;
-    `groups` False leaves alone the processes that neither knows.
+    `is_counted` whether another source counts units of that place. `groups` False leaves alone the processes that
+    neither knows.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class ProcessUnits:
         is_owned: Callable[[str], bool] | None = None,
         owners: ProcessOwners | None = None,
         *,
+        is_counted: Callable[[Match], bool] = lambda match: False,
         groups: bool = True,
     ) -> None:
         self._fs = fs
@@ -69,6 +72,7 @@ class ProcessUnits:
         self._is_owned = is_owned
         self._owners = owners
         self._groups_rest = groups
+        self._is_counted = is_counted
         self._users = UserNames(fs)
         self._table = ProcessTable(fs, _count_cpus(fs))
         self._io = ProcessIo(fs)
@@ -262,9 +266,15 @@ class ProcessUnits:
     def _is_system(self, process: Process) -> bool:
         match = self._matches.get(process.pid)
         if match is not None:
-            return match.is_system
+            return match.is_system or self._serves_job(process, match)
         stat = process.stat
         return stat.is_kernel_thread or stat.command in (_INITS if stat.pid == 1 else _DAEMONS)
+
+    def _serves_job(self, process: Process, match: Match) -> bool:
+        """A job's slurmstepd is in some of its cgroups, not in that of its CPU time: it is not the job once more."""
+        if process.stat.command not in _STEP_DAEMONS or not self._is_counted(match):
+            return False
+        return self._owner(process) == 0
 
     def _look_for_owners(self) -> None:
         if self._is_owned is None and self._owners is None:

@@ -1,7 +1,7 @@
 """The seam between finding units and booking to them: one `UnitSource` over cgroups, one over /proc."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kwhere.core.unit import Allocation, UnitInfo, UnitKey
@@ -67,6 +67,15 @@ class StepReading:
     """From taking events to the last reading: what began or ended meanwhile is told of in the next step."""
     system_ns: int | None = None
     """CPU time that the source itself assigns to `system` (runtimes and daemons on the list), cumulative."""
+
+    def without(self, keys: Collection[UnitKey]) -> "StepReading":
+        """Return the reading without these runs, which another source counts."""
+        if not any(key in keys for key in self.cpu):
+            return self
+        kept = {key: cpu for key, cpu in self.cpu.items() if key not in keys}
+        lists = ([unit for unit in units if unit.key not in keys] for units in (self.started, self.ended, self.told))
+        started, ended, told = lists
+        return replace(self, cpu=kept, started=started, ended=ended, told=told)
 
 
 @dataclass(frozen=True, slots=True)

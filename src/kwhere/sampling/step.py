@@ -178,7 +178,8 @@ class Sampler:
         meters = self._parts.bank.read(
             now.monotonic_ns, suspended=slept_ns > SUSPEND_NS, read_clock_ns=self._parts.clock.monotonic_ns
         )
-        live = {key: unit for source in self._parts.units for key, unit in source.live().items()}
+        # Of two sources that know a unit by the same run, the first counts it.
+        live = {key: unit for source in reversed(self._parts.units) for key, unit in source.live().items()}
         times = self.cpu_book.step(
             readings, live, now_ns=now.boottime_ns, elapsed_ns=elapsed_ns, cpus=max(1, len(stat.cpus))
         )
@@ -236,11 +237,11 @@ class Sampler:
         return _Moment(clock.monotonic_ns(), clock.boottime_ns(), clock.utc_ns())
 
     def _read_units(self, now_ns: int) -> tuple[list[StepReading], tuple[str, ...]]:
-        readings = []
+        readings: list[StepReading] = []
         errors = []
         for source in self._parts.units:
             try:
-                readings.append(source.step(now_ns))
+                readings.append(source.step(now_ns).without({key for found in readings for key in found.cpu}))
             except (Unavailable, SourceError) as error:  # its counters go on: the next step catches up
                 self.read_errors += 1
                 errors.append(str(error))

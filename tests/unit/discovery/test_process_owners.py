@@ -6,11 +6,12 @@ import pytest
 from tests.unit.discovery.fake_cgroups import FakeCgroups
 from tests.unit.discovery.fake_proc import BOOT_SECONDS, FakeProc
 
+from kwhere.core.unit import UnitKey
 from kwhere.discovery.choose import open_unit_sources
 from kwhere.discovery.process_owners import ProcessOwners
 from kwhere.discovery.process_units import ProcessUnits
-from kwhere.discovery.settings import UnitsSettings
-from kwhere.discovery.unit_source import StepReading
+from kwhere.discovery.settings import ProcessMode, UnitsSettings
+from kwhere.discovery.unit_source import CpuReading, StepReading
 from kwhere.kernel.recorded import clock_of
 
 TICK_NS = 10_000_000
@@ -208,3 +209,31 @@ def test_a_unit_that_the_accounting_tree_will_show_is_not_named_twice(tmp_path: 
     cgroups.step(tree.clock.tick(1))
 
     assert _ticks(processes.step(tree.clock.now_ns)) == {("process", "1000:early"): 0}
+
+
+def test_a_step_daemon_beside_its_jobs_own_directory_is_not_the_job_once_more(tmp_path: Path) -> None:
+    tree = FakeCgroups(tmp_path, v1=True)
+    job = "/slurm_n1/uid_1000/job_42"
+    tree.put(f"{job}/step_batch", 6, procs="401\n")
+    tree.put(f"{job}/step_batch", hierarchy="freezer", procs="400\n")
+    daemon = f"9:freezer:{job}/step_batch\n4:cpu,cpuacct:/\n"
+    tree.proc.process(400, "slurmstepd", start=1000, user=2, uid=0, cgroup=daemon)
+    tree.proc.process(401, "lmp", start=1001, cgroup=f"9:freezer:{job}/step_batch\n4:cpu,cpuacct:{job}/step_batch\n")
+    tree.proc.process(402, "stray", start=1001, cgroup=daemon)
+    cgroups, processes = open_unit_sources(tree.proc.host, UnitsSettings(processes=ProcessMode.ON), tree.clock)
+
+    cgroups.step(tree.clock.tick(1))
+    reading = processes.step(tree.clock.now_ns)
+
+    assert [(key.manager, key.unit) for key in cgroups.live()] == [("slurm", "42")]
+    # What a user left outside is the job's still; its daemon is nobody's.
+    assert processes.owner_of(400) is None
+    assert _ticks(reading) == {("slurm", "42"): 0}
+
+
+def test_a_run_that_two_sources_know_is_counted_by_the_first(tmp_path: Path) -> None:
+    one, other = UnitKey("slurm", "42", "42@1"), UnitKey("process", "root:sh", "root:sh@1")
+    reading = StepReading(cpu={one: CpuReading(1, 1, 0), other: CpuReading(2, 2, 0)})
+
+    assert reading.without(()) is reading
+    assert reading.without({one}).cpu.keys() == {other}
