@@ -18,18 +18,23 @@ def expand_nodes(text: str) -> tuple[str, ...]:
     if words.lower() in NOWHERE:
         return ()
     names: list[str] = []
-    for part in _parts(words):
+    for part in map(str.strip, _parts(words)):
         names += _names(part, MOST_NODES - len(names), text)
     return tuple(names)
 
 
 def expand_numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of `9-11,13,16-20`. Raises SourceError."""
+    """Return the numbers of `9-11,13,16-20`, and of `0-15:4`, every fourth. Raises SourceError."""
     found: list[int] = []
-    for first, last, _ in _ranges(text, text):
-        if last - first >= MOST_NODES - len(found):
-            raise _wrong(text, f"more than {MOST_NODES} numbers")
-        found += range(first, last + 1)
+    for word in text.split(","):
+        range_, colon, step = word.partition(":")
+        if colon and not (step.isascii() and step.isdigit() and int(step[:9]) > 0 and len(step) <= 9 and "-" in range_):
+            raise _wrong(text, f"the step of {word!r}")
+        for first, last, _ in _ranges(range_, text):
+            numbers = range(first, last + 1, int(step or 1))
+            if len(numbers) > MOST_NODES - len(found):
+                raise _wrong(text, f"more than {MOST_NODES} numbers")
+            found += numbers
     return tuple(found)
 
 

@@ -13,7 +13,19 @@ _MARKS = {"*": "not_responding", "~": "powered_down", "#": "powering_up", "!": "
           "$": "maint", "@": "reboot", "^": "reboot", "-": "planned"}  # fmt: skip
 _CLOSED = frozenset(
     {
-        *("down", "drain", "drained", "draining", "fail", "failing", "error", "unknown", "future", "maint"),
+        *(
+            "down",
+            "drain",
+            "drained",
+            "draining",
+            "fail",
+            "failing",
+            "error",
+            "unknown",
+            "future",
+            "maint",
+            "maintenance",
+        ),
         *("not_responding", "reboot", "reboot_issued", "reboot_requested", "invalid_reg", "blocked"),
     }
 )
@@ -102,7 +114,7 @@ def read_accounts(associations: str, descriptions: str, suffixes: Sequence[str] 
 
 def _rows(text: str, width: int) -> Iterator[list[str]]:
     for line in text.splitlines():
-        words = line.split("|")
+        words = line.split("|", width - 1)  # a description may hold any sign
         if len(words) == width and words[0]:
             yield words
 

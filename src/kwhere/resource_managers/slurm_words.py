@@ -9,21 +9,32 @@ from enum import StrEnum
 from kwhere.core.errors import SourceError
 from kwhere.discovery.node_expressions import expand_numbers
 
-_UNKNOWN = frozenset({"", "unknown", "none", "n/a", "invalid", "(null)", "null", "unlimited", "partition_limit", "?"})
+_UNKNOWN = frozenset(
+    {
+        *("", "unknown", "none", "n/a", "invalid", "(null)", "null", "unlimited", "partition_limit", "?"),
+        *("infinite", "not_set", "invalid_time", "noval", "unset"),
+    }
+)
+_NO_VALUES = frozenset({"4294967295", "4294967294", "18446744073709551615", "18446744073709551614"})
+"""SLURM's INFINITE and NO_VAL, which a program that forgets about them prints as numbers."""
 _UNITS = "KMGTPEZY"
 _MEMORY = re.compile(r"([0-9]{1,24}(?:\.[0-9]{1,9})?)([A-Za-z?]?)([cn]?)")
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)")
+_DAYS_AND_HOURS = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _TIME = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]{1,9})?"
-    r"(Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _LAST_EPOCH = 253_402_300_799
-_COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMG]?)(?:\(x([0-9]{1,9})\))?")
-_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+_COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:\(x([0-9]{1,9})\))?")
+_COUNT_UNITS = "KMGTP"
+_PLACES = re.compile(r"\((?:S|IDX|CNT):[^)]*\)?")
+"""Sockets and indices, as `gpu:a100:2(S:0-1)` and `(IDX:0,3)` have them."""
 _SLUID = re.compile(r"s[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{13}")
 _JOB_ID = re.compile(
-    r"(?P<job>[0-9]{1,18})(?:_(?:(?P<task>[0-9]{1,18})|\[(?P<tasks>[0-9,\-]{1,10000})(?:%(?P<throttle>[0-9]{1,9}))?\]))?"
+    r"(?P<job>[0-9]{1,18})(?:_(?:(?P<task>[0-9]{1,18})|\[(?P<tasks>[0-9,:\-]{1,100000}?)(?:,?\.\.\.)?"
+    r"(?:%(?P<throttle>[0-9]{1,9}))?\](?:%(?P<throttle_behind>[0-9]{1,9}))?))?"
     r"(?:\+(?P<het>[0-9]{1,9}))?(?:\.(?P<step>[A-Za-z0-9_+]{1,64}))?"
 )
 
@@ -60,7 +71,7 @@ def parse_memory(text: str, plain_unit: str = "") -> Memory | None:
     A number alone is of `plain_unit`: bytes in MaxRSS, `M` in TRES. Raises SourceError.
     """
     words = text.strip()
-    if words.lower() in _UNKNOWN:
+    if words.lower() in _UNKNOWN or words.rstrip("KMGcn") in _NO_VALUES:
         return None
     found = _MEMORY.fullmatch(words)
     if found is None:
@@ -78,10 +89,13 @@ def parse_memory(text: str, plain_unit: str = "") -> Memory | None:
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of `1-02:03:04`, `02:03:04`, `03:04.567`; None where unknown. Raises SourceError."""
+    """Return the seconds of `1-02:03:04`, `02:03:04`, `03:04.567`, `1-02`; None where unknown. Raises SourceError."""
     words = text.strip()
-    if words.lower() in _UNKNOWN:
+    if words.lower() in _UNKNOWN or words in _NO_VALUES:
         return None
+    rounded = _DAYS_AND_HOURS.fullmatch(words)
+    if rounded is not None:
+        return int(rounded[1]) * 86_400.0 + int(rounded[2]) * 3600
     found = _DURATION.fullmatch(words)
     if found is None:
         raise SourceError(f"duration: expected [DAYS-]HH:MM:SS, found {words[:40]!r}")
@@ -124,7 +138,8 @@ def time_of(seconds: int) -> datetime | None:
 def _offset(text: str | None) -> timedelta:
     if text is None or text == "Z":
         return timedelta()
-    hours, minutes = int(text[1:3]), int(text[-2:])
+    digits = text[1:].replace(":", "")
+    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
     if hours > 15 or minutes > 59:
         raise ValueError(f"offset {text}")
     return timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1)
@@ -145,11 +160,9 @@ def parse_tres(text: str) -> Tres:
     """Return `cpu=16,mem=64G,node=1,gres/gpu:a100=2`; what cannot be read of it is unknown, other resources pass."""
     said: dict[str, str] = {}
     for part in _outside_brackets(text):
-        key, separator, value = part.partition("=")
+        key, separator, value = _PLACES.sub("", part).partition("=")
         if separator:
-            said[key.strip().lower() if not key.strip().lower().startswith("gres/gpu:") else key.strip()] = (
-                value.strip()
-            )
+            said[_key(key.strip())] = value.strip()
     nodes = _count(said.get("node"))
     return Tres(
         cpus=_count(said.get("cpu")),
@@ -169,12 +182,17 @@ def _memory_of(text: str | None) -> int | None:
         found = None if text is None else parse_memory(text, "M")
     except SourceError:
         return None
-    return None if found is None else found.size_bytes
+    # Nobody is given no memory: 0 stands for all there is, or for nothing known.
+    return None if found is None or found.is_all else found.size_bytes
 
 
 def _count(text: str | None) -> float | None:
     found = _COUNT.fullmatch(text or "")
-    return None if found is None else float(found[1]) * _THOUSANDS[found[2]] * int(found[3] or 1)
+    if found is None or found[0] in _NO_VALUES:
+        return None
+    # SLURM shortens counts as it does bytes: 2K are 2048.
+    factor = 1024 ** (_COUNT_UNITS.index(found[2]) + 1) if found[2] else 1
+    return float(found[1]) * factor * int(found[3] or 1)
 
 
 def _gpus(said: dict[str, str]) -> dict[str, float]:
@@ -184,7 +202,7 @@ def _gpus(said: dict[str, str]) -> dict[str, float]:
         if key.lower().startswith("gres/gpu:"):
             count = _count(value)
             if count:
-                name = key[len("gres/gpu:") :]
+                name = key[len("gres/gpu:") :] or "gpu"
                 typed[name] = typed.get(name, 0.0) + count
     rest = (_count(said.get("gres/gpu")) or 0.0) - sum(typed.values())
     return {**typed, "gpu": rest} if rest > 0 else typed
@@ -194,8 +212,9 @@ def parse_gres(text: str) -> dict[str, float]:
     """Return GPUs by type of `gpu:a100:2(S:0-1),gpu:1,mps:200`; what is no whole GPU passes."""
     found: dict[str, float] = {}
     for part in _outside_brackets(text):
-        words = re.sub(r"\([^)]*\)?", "", part).strip().split(":")
-        if words[0].lower() not in ("gpu", "gres/gpu"):
+        words = [word for word in re.sub(r"\([^)]*\)?", "", part).strip().split(":") if word not in ("", "no_consume")]
+        words = words[1:] if words and words[0].lower() == "gres" else words
+        if not words or words[0].lower() not in ("gpu", "gres/gpu") or words[-1].startswith("-"):
             continue
         count = _count(words[-1]) if len(words) > 1 else 1.0
         kind = ":".join(words[1:-1] if count is not None else words[1:]) or "gpu"
@@ -219,12 +238,14 @@ KNOWN_STATES: tuple[str, ...] = (
     *("pending", "running", "suspended", "completing", "configuring", "completed", "cancelled", "failed", "timeout"),
     *("node_fail", "preempted", "boot_fail", "deadline", "out_of_memory", "revoked", "resizing", "requeued"),
     *("requeue_fed", "requeue_hold", "signaling", "special_exit", "stage_out", "stopped", "launch_failed"),
-    *("reconfig_fail", "power_up_node", "update_db", "expediting"),
+    *("reconfig_fail", "power_up_node", "update_db", "expediting", "resv_del_hold"),
 )
 _CODES = {
     "bf": "boot_fail", "ca": "cancelled", "cd": "completed", "cf": "configuring", "cg": "completing", "dl": "deadline",
     "f": "failed", "nf": "node_fail", "oom": "out_of_memory", "pd": "pending", "pr": "preempted", "r": "running",
-    "rq": "requeued", "rs": "resizing", "rv": "revoked", "s": "suspended", "to": "timeout",
+    "rq": "requeued", "rs": "resizing", "rv": "revoked", "s": "suspended", "to": "timeout", "st": "stopped",
+    "se": "special_exit", "si": "signaling", "so": "stage_out", "rd": "resv_del_hold", "rf": "requeue_fed",
+    "rh": "requeue_hold",
 }  # fmt: skip
 
 
@@ -239,15 +260,18 @@ class State:
 
 
 def parse_state(text: str) -> State:
-    """Return `CANCELLED by 1000`, `OUT_OF_ME+`, `CD` and the like as one of the known states."""
-    words = text.strip().lower()
+    """Return `CANCELLED by 1000`, `OUT_OF_ME+`, `CD`, `RUNNING+COMPLETING` and the like as one of the known states.
+
+    Of a state with flags the state counts. A word that is cut so short that it may be several stays as it is.
+    """
+    words = re.sub(r"\([^)]*\)$", "", text.strip().lower())
     head, _, by = words.partition(" by ")
-    head = head.strip()
-    if head.endswith("+"):
-        cut = head.rstrip("+")
-        fitting = [name for name in KNOWN_STATES if name.startswith(cut)]
-        head = fitting[0] if fitting and cut else cut
-    head = _CODES.get(head, head)
+    head = head.strip().rstrip(",")
+    first = re.split(r"[+,]", head, maxsplit=1)[0]
+    if head.endswith("+") and first not in KNOWN_STATES:
+        fitting = [name for name in KNOWN_STATES if name.startswith(first)]
+        first = fitting[0] if len(fitting) == 1 else first
+    head = _CODES.get(first, first)
     return State(head or "unknown", head in KNOWN_STATES, by.strip().rstrip("+") or None)
 
 
@@ -266,18 +290,22 @@ class JobId:
 
 
 def parse_job_id(text: str) -> JobId:
-    """Return `123_4`, `123+0`, `123.batch`, `123_[9-11%4]` or a SLUID. Raises SourceError."""
+    """Return `123_4`, `123+0`, `123.batch`, `123_[9-11%4]` or a SLUID; of a list cut by `...` what is there.
+
+    Raises SourceError.
+    """
     words = text.strip()
     if _SLUID.fullmatch(words):
         return JobId(sluid=words)
     found = _JOB_ID.fullmatch(words)
     if found is None:
         raise SourceError(f"job id: expected a number such as 123_4, found {words[:40]!r}")
+    throttle = found["throttle"] or found["throttle_behind"]
     return JobId(
         job=int(found["job"]),
         task=None if found["task"] is None else int(found["task"]),
         tasks=expand_numbers(found["tasks"]) if found["tasks"] else (),
-        throttle=None if found["throttle"] is None else int(found["throttle"]),
+        throttle=None if throttle is None else int(throttle),
         het=None if found["het"] is None else int(found["het"]),
         step=found["step"],
     )

@@ -73,7 +73,7 @@ def test_a_job_that_waits_has_all_that_is_known_of_it() -> None:
         pytest.param("41+1", 1, {"job": "41+1", "het_job": "41"}, id="case_users_26"),
         pytest.param("40_2", 1, {"job": "40_2", "array_job": "40"}, id="case_users_27"),
         pytest.param("42", 1, {}, id="plain"),
-        pytest.param("42_[1-5,...]", 1, {"job": "42_[1-5,...]", "array_job": "42"}, id="cut_short"),
+        pytest.param("42_[1-5,...]", 5, {"job": "42_[1-5,...]", "array_job": "42"}, id="cut_short"),
     ],
 )
 def test_tasks_of_arrays_wait_together(shown: str, tasks: int, tags: dict[str, str]) -> None:
