@@ -30,6 +30,7 @@ NOTEBOOKS = "/apis/kubeflow.org/v1/notebooks"
 ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
 WORKFLOWS = "/apis/argoproj.io/v1alpha1/workflows"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""First of what a question accepts."""
 CORE = (PODS, NODES, NAMESPACES, ROLE_BINDINGS)
 
 Object = dict[str, Any]
@@ -226,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, path: str, query: Mapping[str, str]) -> None:
         limit, token = int(query.get("limit", 0)), query.get("continue", "")
         status, page = self.cluster.page(path, limit, token, query.get("labelSelector", ""))
-        wants_metadata = status == 200 and self.headers.get("Accept") == METADATA_ONLY
+        wants_metadata = status == 200 and self.headers.get("Accept", "").startswith(METADATA_ONLY)
         self._say(status, _metadata_of(page) if wants_metadata else page)
 
     def _refusal(self, path: str, verb: str) -> tuple[int, Object] | None:

@@ -43,6 +43,7 @@ from kwhere.resource_managers.registry import BuiltManager, find_managers
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
+from kwhere.server.account_day_pass import AccountDayPass
 from kwhere.server.active_users import ActiveUsersPass
 from kwhere.server.agreement_round import AgreementRound
 from kwhere.server.factor_pass import FactorPass, report_quality
@@ -145,7 +146,10 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
         managers = find_managers().build(settings.resource_managers, clock)
-        passes = build_passes(settings, engine, chooser, clock, managers, configured_inventories(settings, clock))
+        inventories = configured_inventories(settings, clock)
+        for close in (*(each.source.close for each in managers), *(each.source.close for each in inventories)):
+            stack.callback(close)
+        passes = build_passes(settings, engine, chooser, clock, managers, inventories)
         passes.start()
         stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
@@ -276,10 +280,11 @@ def build_passes(
         FactorPass(engine, site, chooser, clock),
         FigurePass(engine, site, clock),
         RollupPass(engine, site, clock),
+        AccountDayPass(engine, Grid(site.tz), clock),
         RetentionPass(engine, settings.retention, Grid(site.tz), clock),
         FadePass(engine, clock),
         *(ManagerPass(engine, each, clock) for each in managers),
-        ActiveUsersPass(engine, managers, clock),
+        *([ActiveUsersPass(engine, managers, clock)] if managers else ()),
         *note_passes(engine, managers, Reader(engine, clock, site), clock),
         *inventory_passes(engine, inventories, clock),
         *([] if settings.access.grafana is None else [GrafanaPass(engine, settings.access.grafana, clock)]),

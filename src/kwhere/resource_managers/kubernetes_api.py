@@ -26,8 +26,8 @@ PROFILES = "/apis/kubeflow.org/v1/profiles"
 NOTEBOOKS = "/apis/kubeflow.org/v1/notebooks"
 ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
 WORKFLOWS = "/apis/argoproj.io/v1alpha1/workflows"
-METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
-"""The header of a list of which each object's metadata alone is wanted."""
+METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"}
+"""The header of a list of which each object's metadata alone is wanted; whole ones where it cannot be had."""
 
 T = TypeVar("T")
 _GONE = 410

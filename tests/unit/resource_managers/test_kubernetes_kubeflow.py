@@ -153,7 +153,9 @@ def test_of_workflows_the_metadata_of_runs_alone_is_asked_for(world: World) -> N
     world.look()
 
     assert {query["labelSelector"] for query in world.cluster.asks(WORKFLOWS)} == {"pipeline/runid"}
-    assert {accept for path, accept in world.cluster.accepts if path == WORKFLOWS} == {METADATA_ONLY}
+    assert {accept for path, accept in world.cluster.accepts if path == WORKFLOWS} == {
+        f"{METADATA_ONLY}, application/json"
+    }
 
 
 def test_a_pod_bears_the_name_of_its_run_and_not_that_of_another_namespace(world: World) -> None:

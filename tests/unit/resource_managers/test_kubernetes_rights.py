@@ -10,6 +10,8 @@ import yaml
 from tests.kubernetes_api import NODES, PODS, TOKEN, granted, kubernetes
 from tests.kubernetes_objects import node, pod
 
+from kwhere.apps.settings import Settings
+from kwhere.cli.main import COMMANDS
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import Unavailable
 from kwhere.core.timespan import Span
@@ -66,3 +68,38 @@ def test_the_role_is_bound_to_the_account_that_has_the_token() -> None:
         {"kind": "ServiceAccount", "name": account["metadata"]["name"], "namespace": account["metadata"]["namespace"]}
     ]
     assert secret["metadata"]["annotations"] == {"kubernetes.io/service-account.name": account["metadata"]["name"]}
+
+
+def test_an_agent_may_ask_its_kubelet_for_pods_and_nothing_else() -> None:
+    found = {one["kind"]: one for one in documents("agent-rbac.yaml")}
+
+    assert granted(PACKAGING / "agent-rbac.yaml") == {("", "nodes/pods", "get")}
+    assert found["ClusterRoleBinding"]["roleRef"]["name"] == found["ClusterRole"]["metadata"]["name"]
+    assert found["ClusterRoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **_place(found["ServiceAccount"])}]
+    assert found["Secret"]["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "kwhere-agent"}
+
+
+def _place(item: Any) -> dict[str, str]:
+    return {"name": item["metadata"]["name"], "namespace": item["metadata"]["namespace"]}
+
+
+def test_the_webhook_asks_the_api_nothing_and_its_settings_are_accepted() -> None:
+    parts = {(one["kind"], one["metadata"]["name"]): one for one in documents("admission-webhook.yaml")}
+    name = "kwhere-admission-webhook"
+    texts = parts["ConfigMap", name]["data"]
+    (container,) = parts["Deployment", name]["spec"]["template"]["spec"]["containers"]
+
+    settings = Settings.model_validate(yaml.safe_load(texts["kwhere.yaml"]))
+
+    assert not [kind for kind, _ in parts if kind in ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")]
+    assert container["args"][0] in COMMANDS
+    assert settings.admission_webhook.listen_addresses == (f":{container['ports'][0]['containerPort']}",)
+    tls = yaml.safe_load(texts["web.yaml"])["tls_server_config"]
+    files = (settings.admission_webhook.key_file, settings.admission_webhook.config_file, *tls.values())
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {str(Path(str(file)).parent) for file in files} == mounts
+    assert not [
+        one for one in mounts for other in mounts if one.startswith(f"{other}/")
+    ]  # none can be made in a closed one
+    hook = parts["MutatingWebhookConfiguration", name]["webhooks"][0]["clientConfig"]["service"]
+    assert hook == {**_place(parts["Service", name]), "path": "/stamp"}
