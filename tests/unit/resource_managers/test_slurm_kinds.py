@@ -255,9 +255,19 @@ def units(**changes: str) -> tuple[list[ManagerUnit], Faults]:
     """Return what one job of sacct's answer becomes, its fields changed."""
     fields = (*NEEDED, *WANTED, "JobIDRaw")
     values = dict.fromkeys(fields, "") | {
-        "JobIDRaw": "42", "JobID": "42", "Start": "1700000000", "End": "1700000060", "State": "COMPLETED",
-        "User": "alice", "UID": "1000", "Account": "proj1", "NodeList": "n1", "AllocTRES": "cpu=2,mem=1G,node=1", "JobName": "x", **changes,
-    }  # fmt: skip
+        "JobIDRaw": "42",
+        "JobID": "42",
+        "Start": "1700000000",
+        "End": "1700000060",
+        "State": "COMPLETED",
+        "User": "alice",
+        "UID": "1000",
+        "Account": "proj1",
+        "NodeList": "n1",
+        "AllocTRES": "cpu=2,mem=1G,node=1",
+        "JobName": "x",
+        **changes,
+    }
     line = DELIMITER.join(values[field] for field in fields) + "\n"
     faults, reader = Faults(), JobReader("c1")
     found = [reader.unit_of(job) for job in read_jobs(line, Table(fields, DELIMITER), faults)]
@@ -266,10 +276,32 @@ def units(**changes: str) -> tuple[list[ManagerUnit], Faults]:
 
 @pytest.mark.parametrize(
     "name",
-    ["a|b", "a^|^b", "a,b;c\tb", "two\nlines", "three\r\nmore\r\nlines", "\n", "it's \"quoted\" `so`", "$(reboot) `id`",
-     "  blanks  ", "=1+1", "аλφα 日本 🚀", "\u202egnp.exe", "%n%s%x", "\x1b[2J", "null\0byte", "\ufffd\ufffd", "x" * 5000, "None",
-     "42", "\x1f", "a\\nb", "--", "JobIDRaw"],
-)  # fmt: skip
+    [
+        "a|b",
+        "a^|^b",
+        "a,b;c\tb",
+        "two\nlines",
+        "three\r\nmore\r\nlines",
+        "\n",
+        'it\'s "quoted" `so`',
+        "$(reboot) `id`",
+        "  blanks  ",
+        "=1+1",
+        "аλφα 日本 🚀",
+        "\u202egnp.exe",
+        "%n%s%x",
+        "\x1b[2J",
+        "null\0byte",
+        "\ufffd\ufffd",
+        "x" * 5000,
+        "None",
+        "42",
+        "\x1f",
+        "a\\nb",
+        "--",
+        "JobIDRaw",
+    ],
+)
 def test_kind_6_4_a_job_keeps_its_name_and_its_record(name: str) -> None:
     (unit,), faults = units(JobName=name, Comment=name)
 
@@ -362,9 +394,21 @@ def test_kind_6_5_one_instant_in_many_words(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["01/01-12:00:00", "12:00:00", "Jan 01 12:00", "2023-01-01", "2023-13-01T00:00:00", "2023-01-01T25:00:00", "2023-01-01T12:00",
-     "2023-01-01T12:00:00 CET", "2023-01-01T12:00:00+9900", "now", "-1", "2023-02-29T00:00:00"],
-)  # fmt: skip
+    [
+        "01/01-12:00:00",
+        "12:00:00",
+        "Jan 01 12:00",
+        "2023-01-01",
+        "2023-13-01T00:00:00",
+        "2023-01-01T25:00:00",
+        "2023-01-01T12:00",
+        "2023-01-01T12:00:00 CET",
+        "2023-01-01T12:00:00+9900",
+        "now",
+        "-1",
+        "2023-02-29T00:00:00",
+    ],
+)
 def test_kind_6_5_what_is_no_instant_is_an_error(text: str) -> None:
     with pytest.raises(SourceError):
         parse_time(text)

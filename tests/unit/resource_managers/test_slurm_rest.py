@@ -135,7 +135,7 @@ def test_wrong_settings_stop_the_start(settings: dict[str, Any]) -> None:
         SlurmRest(SlurmRestSettings.model_validate(settings), "c1", None, (), HandClock(0))
 
 
-def test_an_answer_that_is_too_long_is_asked_for_in_halves(door: str, tmp_path: Path) -> None:
+def test_case_ceems_262_the_span_of_a_question_follows_the_limit_of_its_answer(door: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(Door.key)
     client = HttpClientSettings(max_answer_bytes=1000)
     settings = SlurmRestSettings(url=door, key_file=tmp_path / "key", client=client)
