@@ -18,7 +18,7 @@ from kwhere.agent.listen import address_of, open_sockets
 from kwhere.api.app import build_app
 from kwhere.apps.door import Door, build_door, build_witnesses
 from kwhere.apps.door_check import check_door
-from kwhere.apps.inventories import configured_inventories
+from kwhere.apps.inventories import open_sources
 from kwhere.apps.renewal import Renewal
 from kwhere.apps.settings import Settings
 from kwhere.apps.zones import zones_by_key
@@ -39,7 +39,7 @@ from kwhere.emission_factors.zones import propose_country
 from kwhere.inventories.registry import BuiltInventory
 from kwhere.reports.optional import OptionalFigures
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
-from kwhere.resource_managers.registry import BuiltManager, find_managers
+from kwhere.resource_managers.registry import BuiltManager
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
@@ -145,10 +145,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         intake.start()
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
-        managers = find_managers().build(settings.resource_managers, clock)
-        inventories = configured_inventories(settings, clock)
-        for close in (*(each.source.close for each in managers), *(each.source.close for each in inventories)):
-            stack.callback(close)
+        managers, inventories = open_sources(settings, clock, stack)
         passes = build_passes(settings, engine, chooser, clock, managers, inventories)
         passes.start()
         stack.callback(passes.stop)

@@ -47,8 +47,10 @@ def built_in_plugins(package: ModuleType, kind: type[KindT]) -> Iterator[KindT]:
     """Yield the `plugin` of each module of `package` that has one, by name of the module. Raises ValueError."""
     for module in sorted(pkgutil.iter_modules(package.__path__, f"{package.__name__}."), key=lambda found: found.name):
         plugin = getattr(importlib.import_module(module.name), "plugin", None)
-        if plugin is not None:
-            yield _checked(plugin, kind, module.name)
+        if isinstance(plugin, kind):
+            yield plugin
+        elif plugin is not None:
+            raise ValueError(f"{module.name}: {_unlike(plugin, kind)}")
 
 
 def find_plugins(
@@ -73,13 +75,14 @@ def find_plugins(
     refused = []
     for point in sorted(entry_points(group=place.group) if outside is None else outside, key=str):
         try:
-            admit(_checked(point.load(), place.kind, point.value))
+            plugin = point.load()
+            if not isinstance(plugin, place.kind):
+                raise ValueError(_unlike(plugin, place.kind))
+            admit(plugin)
         except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
             refused.append(f"{place.noun} {point.name} of {point.value}: {error}")
     return FoundPlugins(found, tuple(refused))
 
 
-def _checked(plugin: object, kind: type[KindT], place: str) -> KindT:
-    if not isinstance(plugin, kind):
-        raise ValueError(f"{place}: expected a {kind.__name__}, found {plugin!r}")
-    return plugin
+def _unlike(plugin: object, kind: type) -> str:
+    return f"expected a {kind.__name__}, found {plugin!r}"
