@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, bindparam, del
 
 from kwhere.core.terms import EntryKind, Flag
 from kwhere.database import schema
+from kwhere.database.account_marks import mark_runs
 from kwhere.database.claim_rules import CLAIMED, PATIENCE_NS, UNVERIFIED, Candidate, OpenRun, Verdict, judge
 from kwhere.database.derived import sum_units
 from kwhere.database.emissions import EMISSIONS
@@ -185,6 +186,7 @@ def _claim(connection: Connection, claimed: Sequence[tuple[OpenRun, Verdict]]) -
     connection.execute(
         _MOVE, [{"run_id": run.id, "unit_id": verdict.unit_id, "claim": verdict.claim} for run, verdict in claimed]
     )
+    mark_runs(connection, run_ids)
     connection.execute(_VERIFY, [{"run_id": run_id} for run_id in run_ids])
     _drop_empty(connection, before)
     owners = sorted({verdict.unit_id for _, verdict in claimed if verdict.unit_id is not None})
@@ -225,6 +227,7 @@ def _refuse(connection: Connection, runs: Sequence[OpenRun]) -> None:
         return
     ids = [run.id for run in runs]
     connection.execute(update(schema.unit_runs).where(_runs.id.in_(ids)).values(claim=UNVERIFIED))
+    mark_runs(connection, ids)
     connection.execute(_DOUBT, [{"run_id": run_id} for run_id in ids])
     nobody = {"user_id": None, "project_id": None, "search": func.lower(_units.unit)}
     connection.execute(

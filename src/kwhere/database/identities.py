@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Table, select, text
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import EntryKind
 from kwhere.database import bulk, schema
+from kwhere.database.account_marks import mark_units
 from kwhere.database.bulk import Merge
 from kwhere.database.sums import RunKey, RunNames, RunSums
 
@@ -219,12 +220,16 @@ def _rename(
 ) -> None:
     """Write names that a node learned later; names once known stay where it forgets them."""
     rows: list[bulk.Row] = []
+    moved: list[int] = []
     for unit_id, key, held in _held_names(connection, node.id, runs):
         names = runs[key].names.after(held)
         if names._replace(node_name=None, labels=names.labels or None) == held:
             continue
         owners = (user_ids.get(names.user or ""), project_ids.get(names.project or ""))
         rows.append((unit_id, names.name, *owners, _labels(names), search_text(key.unit, names)))
+        if (names.user, names.project) != (held.user, held.project):
+            moved.append(unit_id)
+    mark_units(connection, moved)
     bulk.update(
         connection,
         schema.units,

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import Engine, delete, select, update
+from sqlalchemy import Connection, Engine, delete, select, update
 
 from kwhere.core.managed import Accounts, ManagerAllocation, ManagerNode, ManagerUnit
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import bulk, schema
+from kwhere.database.account_marks import mark_units
 from kwhere.database.bulk import Merge
 from kwhere.database.claims import ClaimCounts, ClaimTurn, claim_units
 from kwhere.database.engine import writing
@@ -55,8 +56,26 @@ def write_units(
         for is_known, merges in ((True, _UNIT_MERGES), (False, _UNKNOWN_START_MERGES)):
             told = [unit for unit in latest.values() if unit.is_start_known is is_known]
             rows = [_row(turn, unit, users, projects) for unit in told]
+            mark_units(connection, _of_other_owners(connection, turn, rows))
             bulk.upsert(connection, schema.units, _UNIT_KEY, merges, rows)
         return claim_units(connection, turn, {unit for unit, _ in latest})
+
+
+def _of_other_owners(connection: Connection, turn: ClaimTurn, rows: Sequence[bulk.Row]) -> list[int]:
+    """Return the ids of units that had other users or projects until now."""
+    units = schema.units.c
+    owners = {(row[2], row[3]): (row[6], row[7]) for row in rows}
+    held = select(units.id, units.unit, units.run, units.user_id, units.project_id).where(
+        units.cluster_id == turn.cluster_id,
+        units.manager == turn.manager,
+        units.scope_node_id == 0,
+        units.unit.in_(sorted({str(unit) for unit, _ in owners})),
+    )
+    return [
+        row.id
+        for row in connection.execute(held)
+        if (row.unit, row.run) in owners and owners[row.unit, row.run] != (row.user_id, row.project_id)
+    ]
 
 
 def _is_storable(unit: ManagerUnit) -> bool:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, Engine, select, update
 
 from kwhere.core.errors import NotFound
 from kwhere.database import audit, cursors, schema
+from kwhere.database.account_marks import Mark, mark
 from kwhere.database.engine import writing
 
 _nodes = schema.nodes
@@ -28,7 +29,18 @@ class PullFacts:
 def record_pull(connection: Connection, node_id: int, facts: PullFacts) -> None:
     """Note an answer; clears the last error."""
     values = {item.name: getattr(facts, item.name) for item in fields(PullFacts)}
+    _mark_new_guest(connection, node_id, facts.parent)
     connection.execute(update(_nodes).where(_nodes.c.id == node_id).values(**values, error=None, error_since_ns=None))
+
+
+def _mark_new_guest(connection: Connection, node_id: int, parent: str | None) -> None:
+    """A node that has become a guest, or is none any more, is counted apart in sums of accounts."""
+    columns = _nodes.c
+    changed = columns.parent.is_not(None) if parent is None else columns.parent.is_(None)
+    query = select(columns.cluster_id, columns.first_start_ns, columns.newest_end_ns).where(
+        columns.id == node_id, columns.newest_end_ns.is_not(None), changed
+    )
+    mark(connection, [Mark(*row) for row in connection.execute(query)])
 
 
 def record_failure(connection: Connection, node_id: int, error: str, now_ns: int) -> bool:

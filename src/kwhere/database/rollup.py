@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kwhere.database import schema
+from kwhere.database.account_marks import mark_nodes
 from kwhere.database.booking import SLOTS, touch_all
 from kwhere.database.derived import Book, Hours, NodeHour, derive, derive_day
 from kwhere.database.emissions import EMISSIONS, gram_worths
@@ -70,7 +71,9 @@ def roll_days(engine: Engine, site: SiteSettings, now_ns: int, limit: int = _BAT
     for start_ns, group in groupby(marks, lambda mark: mark.start_ns):
         its = list(group)
         with writing(engine).begin() as connection:
-            _roll_day(connection, books, its, (start_ns, grid.day_end(start_ns)), now_ns)
+            span_ns = (start_ns, grid.day_end(start_ns))
+            _roll_day(connection, books, its, span_ns, now_ns)
+            mark_nodes(connection, [one.node_id for one in its], span_ns)
             _clear(connection, "day", its)
     return len(marks)
 

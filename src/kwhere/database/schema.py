@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from kwhere.core.terms import Component
 from kwhere.database.access_tables import api_tokens
+from kwhere.database.account_tables import account_day_amounts, account_day_marks, make_account_days
 from kwhere.database.inventory_tables import directory_people, inventory_nodes, inventory_racks, inventory_sources
 from kwhere.database.managed_tables import (
     managed_unit_columns,
@@ -38,6 +39,8 @@ from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS
 
 __all__ = [
+    "account_day_amounts",
+    "account_day_marks",
     "api_tokens",
     "audit",
     "choices",
@@ -159,7 +162,7 @@ _ended = units.c.ended_ns.is_not(None)
 Index("ix_units_ended", units.c.ended_ns, units.c.id, sqlite_where=_ended, postgresql_where=_ended)
 for _owner in ("user_id", "project_id"):
     _known = units.c[_owner].is_not(None)
-    Index(f"ix_units_{_owner}", units.c[_owner], sqlite_where=_known, postgresql_where=_known)
+    Index(f"ix_units_{_owner}", units.c[_owner], units.c.started_ns, sqlite_where=_known, postgresql_where=_known)
 _grouped = units.c.job_group.is_not(None)
 Index("ix_units_job_group", units.c.job_group, sqlite_where=_grouped, postgresql_where=_grouped)
 _unreported = units.c.is_reported.is_(False)
@@ -322,6 +325,7 @@ def _node_usage(name: str) -> Table:
     return table
 
 
+account_days = make_account_days(SUM_COLUMNS)
 node_5m = _node_usage("node_5m")
 node_hour = _node_usage("node_hour")
 node_day = _node_usage("node_day")

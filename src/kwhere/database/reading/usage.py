@@ -5,34 +5,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
-    FromClause,
-    Select,
-    Table,
-    case,
-    func,
-    literal,
-    literal_column,
     select,
 )
 
 from kwhere.core.terms import EntryKind
 from kwhere.core.timespan import Span
 from kwhere.database import schema
-from kwhere.database.derived import worst_of
 from kwhere.database.emissions import EMISSIONS
 from kwhere.database.grid import from_ns
 from kwhere.database.periods import PERIODS, Period
+from kwhere.database.reading.account_usage import AccountUsage
 from kwhere.database.reading.completeness import overall
-from kwhere.database.reading.figures import energies, sums, total_uj, whole
+from kwhere.database.reading.figures import energies, total_uj, whole
 from kwhere.database.reading.optional_figures import kinds_of
 from kwhere.database.reading.site import Moment, left_out_of
 from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.unit_gpus import gpu_totals
+from kwhere.database.reading.unit_usage import UnitUsage
 from kwhere.database.reading.usage_tables import Tables, day_tables, tables_for
 from kwhere.database.records import SiteFigure, UnitEmissions, UsageBy, UsageReport, UsageRow
-from kwhere.database.schema import SUM_COLUMNS
 from kwhere.database.site_figures import FIGURES, WHOLE
 
 _runs, _units, _nodes, _clusters = schema.unit_runs.c, schema.units.c, schema.nodes.c, schema.clusters.c
@@ -85,10 +77,10 @@ class UsageFilter:
 def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter) -> UsageReport:
     """Return the rows of a report, largest first; days, weeks and months in order, whole ones."""
     tables = day_tables(moment, span, by) if by in PERIODS else tables_for(moment, span)
-    found = narrowed.conditions(moment)
-    beside = _Beside(_emissions(moment, by, tables, found), _figures(moment, by, tables, found))
+    source = _source(moment, by, tables, narrowed)
+    beside = _Beside(_emissions(moment, source), _figures(moment, source))
     cut = {period.start_ns: period for period in tables.periods} if by in PERIODS else {}
-    rows = [_row(cut, row, beside) for row in moment.connection.execute(_energy_query(by, tables, found))]
+    rows = [_row(cut, row, beside) for row in source.energy()]
     if by in PERIODS:
         rows.sort(key=lambda row: (row.key or "", row.kind))
     else:
@@ -96,6 +88,14 @@ def usage_report(moment: Moment, by: UsageBy, span: Span, narrowed: UsageFilter)
     ids = None if narrowed.cluster is None and narrowed.node is None else _node_ids(moment, narrowed)
     cover = overall(moment, tables.node, tables.span, ids)
     return UsageReport(by, tables.span, tuple(rows), cover.completeness_ratio, cover.measured_ratio)
+
+
+def _source(moment: Moment, by: UsageBy, tables: Tables, narrowed: UsageFilter) -> UnitUsage | AccountUsage:
+    """Return what sums are read from: whole days of accounts where nothing finer is asked for."""
+    is_coarse = tables.usage is schema.usage_day and by is not UsageBy.NODE and narrowed.node is None
+    if is_coarse and moment.sight.everything:
+        return AccountUsage(moment, by, tables, narrowed, narrowed.left_out(moment))
+    return UnitUsage(moment, by, tables, narrowed.conditions(moment))
 
 
 def _node_ids(moment: Moment, narrowed: UsageFilter) -> list[int]:
@@ -106,61 +106,6 @@ def _node_ids(moment: Moment, narrowed: UsageFilter) -> list[int]:
     return [node_id for node_id in moment.connection.execute(query).scalars() if node_id not in left_out]
 
 
-def _keys(by: UsageBy, table: FromClause, cut: Sequence[Period]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """Return the columns of key and cluster; the key of a period is its start."""
-    none = literal(None)
-    if by in PERIODS:
-        return (table.c.start_ns if by is UsageBy.DAY else _period_start(table, cut)), none
-    return {
-        UsageBy.USER: (schema.users.c.name, _clusters.name),
-        UsageBy.PROJECT: (schema.projects.c.name, _clusters.name),
-        UsageBy.MANAGER: (_runs.manager, none),
-        UsageBy.CLUSTER: (_clusters.name, _clusters.name),
-        UsageBy.NODE: (_nodes.name, _clusters.name),
-    }[by]
-
-
-def _period_start(table: FromClause, cut: Sequence[Period]) -> ColumnElement[int]:
-    # Written out: PostgreSQL takes two parameters for two values, and the key then for another than it groups by.
-    arms: list[tuple[ColumnElement[bool], ColumnElement[int]]] = [
-        (table.c.start_ns < literal_column(str(one.end_ns)), literal_column(str(one.start_ns))) for one in cut
-    ]
-    return case(*arms)
-
-
-def _joined(table: FromClause) -> FromClause:
-    return (
-        table.join(schema.unit_runs, _runs.id == table.c.unit_run_id)
-        .join(schema.nodes, _nodes.id == table.c.node_id)
-        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
-        .outerjoin(schema.units, _units.id == _runs.unit_id)
-        .outerjoin(schema.users, schema.users.c.id == _units.user_id)
-        .outerjoin(schema.projects, schema.projects.c.id == _units.project_id)
-    )
-
-
-def _within(statement: Select[Any], table: FromClause, tables: Tables) -> Select[Any]:
-    return statement.where(table.c.start_ns >= tables.start_ns, table.c.start_ns < tables.end_ns)
-
-
-def _grouped(by: UsageBy, tables: Tables, table: FromClause, figures: Sequence[ColumnElement[Any]]) -> Select[Any]:
-    key, cluster = _keys(by, table, tables.periods)
-    columns = [key.label("key"), cluster.label("cluster"), _runs.kind.label("kind")]
-    statement = select(*columns, *figures).select_from(_joined(table))
-    groups = [column for column in (key, cluster, _runs.kind) if not _is_none(column)]
-    return _within(statement.group_by(*groups), table, tables)
-
-
-def _is_none(column: ColumnElement[Any]) -> bool:
-    return isinstance(column, BindParameter) and column.value is None
-
-
-def _energy_query(by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]) -> Select[Any]:
-    table = tables.usage
-    figures: list[ColumnElement[Any]] = [func.count(_runs.unit_id.distinct()).label("units"), *sums(table, SUM_COLUMNS)]
-    return _grouped(by, tables, table, figures).where(*found)
-
-
 class _Beside(NamedTuple):
     """What stands beside energy, by key, cluster and kind of the row."""
 
@@ -168,44 +113,23 @@ class _Beside(NamedTuple):
     figures: Mapping[_Key, Sequence[SiteFigure]]
 
 
-def _emissions(
-    moment: Moment, by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]
-) -> Mapping[_Key, Sequence[UnitEmissions]]:
-    table = tables.emissions  # kept by the hour at best: those hours count that begin within the span
+def _emissions(moment: Moment, source: UnitUsage | AccountUsage) -> Mapping[_Key, Sequence[UnitEmissions]]:
     sources = {row.id: row for row in moment.connection.execute(select(*schema.factor_sources.c))}
-    figures = [func.sum(table.c.grams).label("amount"), worst_of(EMISSIONS, table.c.quality).label("rank")]
     rows: dict[_Key, list[UnitEmissions]] = defaultdict(list)
-    for row in _by_key(moment, by, tables, table, table.c.source_id, figures, found) if sources else ():
+    for row in source.amounts("emissions") if sources else ():
         its = sources[row.its]
         words = (its.provider, its.zone, its.basis, its.scope, its.system, EMISSIONS.qualities[row.rank])
         rows[row.key, row.cluster, row.kind].append(UnitEmissions(*words, row.amount, its.reporting))
     return rows
 
 
-def _figures(
-    moment: Moment, by: UsageBy, tables: Tables, found: Sequence[ColumnElement[bool]]
-) -> Mapping[_Key, Sequence[SiteFigure]]:
-    table, kinds = tables.figures, kinds_of(moment)
-    figures = [func.sum(table.c.amount).label("amount"), worst_of(FIGURES, table.c.quality).label("rank")]
+def _figures(moment: Moment, source: UnitUsage | AccountUsage) -> Mapping[_Key, Sequence[SiteFigure]]:
+    kinds = kinds_of(moment)
     rows: dict[_Key, list[SiteFigure]] = defaultdict(list)
-    for row in _by_key(moment, by, tables, table, table.c.kind_id, figures, found) if kinds else ():
+    for row in source.amounts("figures") if kinds else ():
         figure = SiteFigure(*kinds[row.its], row.amount, FIGURES.qualities[row.rank] == WHOLE)
         rows[row.key, row.cluster, row.kind].append(figure)
     return rows
-
-
-def _by_key(
-    moment: Moment,
-    by: UsageBy,
-    tables: Tables,
-    table: Table,
-    column: ColumnElement[int],
-    figures: Sequence[ColumnElement[Any]],
-    found: Sequence[ColumnElement[bool]],
-) -> Sequence[Any]:
-    """Return sums of a derived figure by row of the report and by `column`, in its order."""
-    query = _grouped(by, tables, table, [column.label("its"), *figures]).group_by(column).order_by(column)
-    return moment.connection.execute(query.where(*found)).all()
 
 
 def _row(cut: Mapping[int, Period], row: Any, beside: _Beside) -> UsageRow:

@@ -17,6 +17,8 @@ from kwhere.database.retention import buckets_from, hours_from
 
 FINE = timedelta(hours=36)
 """Longer spans are summed from hours: their edges matter less, and rows are a twelfth."""
+COARSE = timedelta(days=14)
+"""From then on whole days are read, which are summed up by account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Tables:
 def tables_for(moment: Moment, span: Span) -> Tables:
     """Return the tables that hold all of `span` at the finest resolution that makes sense."""
     start_ns, grid = to_ns(span.start), moment.grid
+    if span.end - span.start >= COARSE:
+        return day_tables(moment, span)
     if span.end - span.start <= FINE and start_ns >= buckets_from(moment.connection):
         return Tables(schema.usage_5m, schema.node_5m, schema.emissions_hour, schema.figures_hour, aligned(span))
     if start_ns >= hours_from(moment.connection):
