@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 from tests import postgresql
 
 from kwhere.core.clock import SystemClock
@@ -26,6 +26,7 @@ from kwhere.database.reading.paging import encode_cursor
 from kwhere.database.records import UnitQuery, UnitSort
 from kwhere.database.schema import FIGURE_COLUMNS
 from kwhere.database.settings import DatabaseSettings, SiteSettings
+from kwhere.database.visibility import AccountName, Visibility
 
 USERS = 5000
 RUNNING = 2000
@@ -84,11 +85,25 @@ def _fill_batch(connection: object, ids: range, units: int, now_ns: int, dice: r
     bulk.insert(connection, schema.run_totals, figure_columns, figure_rows)  # type: ignore[arg-type]
 
 
-def lists(dice: random.Random) -> Iterator[tuple[str, Callable[[], UnitQuery]]]:
+def places(engine: Engine, units: int, dice: random.Random) -> list[str]:
+    """Return cursors of random places in the list by energy."""
+    table, totals, nodes = schema.units.c, schema.unit_totals.c, schema.nodes.c
+    query = (
+        select(totals.energy_uj, table.manager, table.unit, table.run, nodes.name)
+        .select_from(schema.units.join(schema.unit_totals, totals.unit_id == table.id))
+        .join(schema.nodes, nodes.id == table.scope_node_id)
+        .where(table.id.in_([dice.randrange(units) + 1 for _ in range(500)]))
+    )
+    with engine.connect() as connection:
+        rows = connection.execute(query).all()
+    return [encode_cursor([UnitSort.ENERGY_JOULES.value, 1, row[0], "c1", *row[1:]]) for row in rows]
+
+
+def lists(dice: random.Random, cursors: list[str]) -> Iterator[tuple[str, Callable[[], UnitQuery]]]:
     now = datetime.now(UTC)
 
     def somewhere() -> str:
-        return encode_cursor([UnitSort.ENERGY_JOULES.value, 1, int(dice.lognormvariate(22, 3)), 1])
+        return dice.choice(cursors)
 
     yield "energy", lambda: UnitQuery(after=somewhere())
     yield "energy_first_page", UnitQuery
@@ -98,7 +113,7 @@ def lists(dice: random.Random) -> Iterator[tuple[str, Callable[[], UnitQuery]]]:
     yield "gpu_busy", lambda: UnitQuery(sort=UnitSort.GPU_BUSY_SECONDS)
     yield "started", lambda: UnitQuery(sort=UnitSort.STARTED_AT)
     yield "ended", lambda: UnitQuery(sort=UnitSort.ENDED_AT)
-    yield "running", lambda: UnitQuery(state="running")
+    yield "running", lambda: UnitQuery(states=("running",))
     yield "of_a_user", lambda: UnitQuery(user=f"user{int(dice.paretovariate(0.3)) % USERS + 1}")
     yield "of_a_project", lambda: UnitQuery(project=f"user{dice.randrange(200) + 1}")
     yield "on_a_node", lambda: UnitQuery(node=f"n{dice.randrange(1000) + 1}")
@@ -111,23 +126,45 @@ def measure(engine: Engine, database: str, units: int, turns: int) -> None:
     upgrade(engine)
     fill(engine, units)
     reader, dice = Reader(engine, SystemClock(), SiteSettings()), random.Random(2)
-    for name, query in lists(dice):
-        times: list[float] = []
-        for _ in range(turns):
-            asked = replace(query(), limit=50)
-            started = time.perf_counter()
-            reader.units(asked)
-            times.append(time.perf_counter() - started)
-        times.sort()
-        figures = {
-            "p50_ms": round(times[len(times) // 2] * 1e3, 2),
-            "p99_ms": round(times[int(len(times) * 0.99)] * 1e3, 2),
-        }
-        print(
-            json.dumps({"bench": "units_list", "database": database, "list": name, "units": units, **figures}),
-            flush=True,
-        )
+    for name, query in lists(dice, places(engine, units, dice)):
+        _tell(database, name, units, [_seconds(reader, query()) for _ in range(turns)])
+    for name, visibility in askers(dice):
+        readers = [reader.seen_by(visibility()) for _ in range(turns)]
+        _tell(database, f"seen_by_{name}", units, [_seconds(each, UnitQuery()) for each in readers])
     engine.dispose()
+
+
+def askers(dice: random.Random) -> Iterator[tuple[str, Callable[[], Visibility]]]:
+    """Yield who asks for what they may see: a user like most, the busiest one, a manager of three projects."""
+
+    def user(number: int) -> frozenset[AccountName]:
+        return frozenset({AccountName(f"user{number}")})
+
+    yield "a_user", lambda: Visibility(users=user(int(dice.paretovariate(0.3)) % USERS + 1))
+    yield "the_busiest", lambda: Visibility(users=user(2))
+    yield (
+        "a_manager",
+        lambda: Visibility(
+            users=user(7), projects=frozenset(AccountName(f"user{dice.randrange(200) + 1}") for _ in range(3))
+        ),
+    )
+
+
+def _seconds(reader: Reader, query: UnitQuery) -> float:
+    started = time.perf_counter()
+    reader.units(replace(query, limit=50))
+    return time.perf_counter() - started
+
+
+def _tell(database: str, name: str, units: int, times: list[float]) -> None:
+    times.sort()
+    figures = {
+        "p50_ms": round(times[len(times) // 2] * 1e3, 2),
+        "p99_ms": round(times[int(len(times) * 0.99)] * 1e3, 2),
+    }
+    print(
+        json.dumps({"bench": "units_list", "database": database, "list": name, "units": units, **figures}), flush=True
+    )
 
 
 def main() -> None:

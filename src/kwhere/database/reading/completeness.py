@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, ColumnElement, Double, Table, and_, case, cast, func, literal, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Double, Table, and_, case, cast, func, literal, select
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
@@ -12,6 +12,8 @@ from kwhere.database.grid import BUCKET_NS, HOUR_NS, from_ns, to_ns
 from kwhere.database.node_states import LOST_NS, PULL_SECONDS, SLOT_SECONDS, UP_SLOTS
 from kwhere.database.reading.figures import balance_total
 from kwhere.database.reading.site import Moment, left_out_nodes
+from kwhere.database.reading.unit_filters import candidates, conditions
+from kwhere.database.records import UnitQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] 
     chosen = None if node_ids is None else sorted(set(node_ids))
     if not moment.sight.everything:
         seen = seen_nodes(moment, span)
+        if seen is None:
+            return Coverage(None, None, 0.0)
         chosen = sorted(seen if chosen is None else seen & set(chosen))
     query = select(func.sum(cast(_expected(moment, span), Double))).where(nodes.first_start_ns.is_not(None))
     if chosen is not None:
@@ -113,17 +117,15 @@ def overall(moment: Moment, table: Table, span: Span, node_ids: Collection[int] 
     return Coverage(completeness, measured / energy if energy else None, accounted / 1e9, energy)
 
 
-def seen_nodes(moment: Moment, span: Span) -> set[int]:
-    """Return ids of the nodes on which units that the asker sees ran within `span`."""
-    runs, units = schema.unit_runs.c, schema.units.c
-    query = (
-        select(runs.node_id)
-        .distinct()
-        .join(schema.units, units.id == runs.unit_id)
-        .where(units.started_ns < to_ns(span.end), *moment.sight.units())
-        .where(or_(units.ended_ns.is_(None), units.ended_ns > to_ns(span.start)))
-    )
-    return set(moment.connection.execute(query).scalars())
+def seen_nodes(moment: Moment, span: Span) -> set[int] | None:
+    """Return ids of the nodes on which units that the asker sees ran within `span`; None: too many units to look at."""
+    runs, units, asked = schema.unit_runs.c, schema.units.c, UnitQuery(span=span)
+    few = candidates(moment.connection, asked, moment.sight)
+    if few is None:
+        return None
+    query = select(runs.node_id).distinct().join(schema.units, units.id == runs.unit_id)
+    found = (*conditions(moment.connection, asked), *moment.sight.units(by_index=False))
+    return set(moment.connection.execute(query.where(units.id.in_(few), *found)).scalars())
 
 
 def _sums(
