@@ -1,0 +1,72 @@
+"""Every error is a JSON problem (RFC 9457) to a program, wherever it comes from: door, routes, parameters, database."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from tests.asgi_client import AsgiClient
+from tests.databases import sqlite_engine
+from tests.two_tenants import SECRET, as_user, fill, open_door
+
+HEADERS = {"x-forwarded-user": "alice", "x-kwhere-proxy-secret": SECRET}
+BAD = {"x-forwarded-user": "alice", "x-kwhere-proxy-secret": "wrong"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsgiClient]:
+    place = tmp_path_factory.mktemp("errors")
+    engine = sqlite_engine(place / "account.sqlite")
+    fill(engine, others=False)
+    yield open_door(engine, place)
+    engine.dispose()
+
+
+def _is_problem(answer: httpx.Response, status: int) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/api/v1/units", {}, 401),
+        ("GET", "/api/v1/units", {"authorization": "Bearer nonsense"}, 401),
+        ("GET", "/api/v1/units", {"authorization": "Bearer kwt_0_0"}, 401),
+        ("GET", "/api/v1/units", BAD, 403),
+        ("GET", "/api/v1/units", {**HEADERS, "x-forwarded_user": "bob"}, 400),
+        ("GET", "/api/v1/units", {**HEADERS, "x-forwarded-user": "al ice"}, 400),
+        ("GET", "/api/v1/units", {**HEADERS, "host": "evil.example"}, 421),
+        ("GET", "/api/v1/nodes", HEADERS, 403),
+        ("GET", "/api/v1/audit", HEADERS, 403),
+        ("GET", "/api/v1/units/c1/slurm/nosuch", HEADERS, 404),
+        ("GET", "/api/v1/nosuch", HEADERS, 404),
+        ("GET", "/api/v1/../units", HEADERS, 404),
+        ("GET", "/api/v1/units?limit=x", HEADERS, 422),
+        ("GET", "/api/v1/units?sort=nosuch", HEADERS, 400),
+        ("GET", "/api/v1/units?after=%00", HEADERS, 400),
+        ("GET", "/api/v1/usage?from=nosuch", HEADERS, 400),
+        ("POST", "/api/v1/units", {**HEADERS, "origin": "http://testserver"}, 403),
+        ("DELETE", "/api/v1/units", {**HEADERS, "origin": "http://evil.example"}, 403),
+        ("GET", "/metrics", {}, 401),
+    ],
+)
+def test_case_ceems_414_errors_are_json(
+    client: AsgiClient, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    _is_problem(client.request(method, path, headers=headers), status)
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/units/c1/slurm/nosuch", "/nosuch"])
+def test_a_browser_gets_a_page_that_says_what_to_do(client: AsgiClient, path: str) -> None:
+    answer = client.get(path, headers=as_user("alice"))
+
+    assert answer.status_code in (403, 404)
+    assert answer.headers["content-type"].startswith("text/html")
+    if answer.status_code == 403:
+        assert "operators and auditors" in answer.text
+        assert "ask hpc@example.org" in answer.text
+        assert "alice" in answer.text
