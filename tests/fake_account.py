@@ -1,7 +1,7 @@
 """A made-up site that answers like the database: two nodes, a dozen units, a day; every figure plain arithmetic."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -288,7 +288,7 @@ def _sort_key(record: UnitRecord, sort: UnitSort) -> float:
 
 
 def _groups(by: UsageBy, records: Sequence[UnitRecord]) -> dict[str | None, list[UnitRecord]]:
-    keys = {
+    keys: dict[UsageBy, Callable[[UnitRecord], str | None]] = {
         UsageBy.USER: lambda r: r.user,
         UsageBy.PROJECT: lambda r: r.project,
         UsageBy.MANAGER: lambda r: r.manager,
