@@ -37,6 +37,8 @@ OPTIONAL_FIELDS = (
 @click.option("-N", "--node", help="Only what this node used")
 @click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
 @click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
+@click.option("-P", "--parsable2", "style", flag_value="parsable", help="The CSV's columns separated by |")
+@click.option("-n", "--noheader", is_flag=True, help="Without a line of headers")
 @server_options
 def report(
     server: str | None,
@@ -44,6 +46,7 @@ def report(
     state_dir: Path | None,
     *,
     style: str | None,
+    noheader: bool,
     start: str | None,
     end: str | None,
     **filters: Any,
@@ -55,26 +58,28 @@ def report(
     found = Api(server, token_file, state_dir).get("/usage", {**filters, **span})
     if style == "json":
         click.echo(json.dumps({"schema_version": 1, **found}, indent=1))
-    elif style == "csv":
-        click.echo(_csv(found["items"]), nl=False)
+    elif style is not None:
+        click.echo(_csv(found["items"], "," if style == "csv" else "|", has_header=not noheader), nl=False)
     elif not found["items"]:
         click.echo("nothing was booked within this span", err=True)
     else:
-        click.echo(f"{found['span']['from']} to {found['span']['to']}")
-        click.echo("\n".join(report_lines(found["by"], found["items"], output_width())))
+        if not noheader:
+            click.echo(f"{found['span']['from']} to {found['span']['to']}")
+        click.echo("\n".join(report_lines(found["by"], found["items"], output_width(), has_header=not noheader)))
 
 
-def _csv(items: Sequence[Json]) -> str:
+def _csv(items: Sequence[Json], delimiter: str, *, has_header: bool) -> str:
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     known = [name for name in OPTIONAL_FIELDS if any(item.get(name) is not None for item in items)]
     fields = (*CSV_FIELDS, *known)
-    writer.writerow(fields)
+    if has_header:
+        writer.writerow(fields)
     writer.writerows([[item.get(field) for field in fields] for item in items])
     return stream.getvalue()
 
 
-def report_lines(by: str, items: Sequence[Json], width: int) -> list[str]:
+def report_lines(by: str, items: Sequence[Json], width: int, *, has_header: bool = True) -> list[str]:
     """Return the lines of the table."""
     energy = choose_scale([item["energy_joules_total"] for item in items], ENERGY)
     mass = choose_scale([item["emissions_grams"] for item in items], MASS)
@@ -114,4 +119,4 @@ def report_lines(by: str, items: Sequence[Json], width: int) -> list[str]:
         )
         for item in items
     ]
-    return render(columns, rows, width)
+    return render(columns, rows, width, has_header=has_header)

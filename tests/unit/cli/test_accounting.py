@@ -337,6 +337,14 @@ def test_a_report_as_json_and_csv(state: Path, capsys: pytest.CaptureFixture[str
     assert lines[2] == ",local,system,0,1800.0,7.0,,,"
 
 
+def test_a_report_for_cut_and_awk(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_root(["report", "-P", "-n", "--state-dir", str(state)])
+    assert capsys.readouterr().out.splitlines()[0] == "alice|local|unit|3|5400.0|100.0|||"
+
+    run_root(["report", "-n", "--state-dir", str(state)])
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["alice", "–"]
+
+
 def test_a_report_of_what_nothing_is_summed_by_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_root(["report", "--by", "colour"]) == 2
     assert "'colour' is not one of" in capsys.readouterr().err
