@@ -19,10 +19,12 @@ from kwhere.collectors.collector import CollectorContext
 from kwhere.collectors.runner import CollectorRunner
 from kwhere.core.clock import SystemClock
 from kwhere.core.unit import UnitKey
+from kwhere.devices import nvml, nvml_gpm, nvml_processes
 from kwhere.devices.gpu_child import Writer
 from kwhere.devices.gpu_fields import RateGroup
 from kwhere.devices.gpu_told import Told
 from kwhere.devices.nvml import NvmlLibrary
+from kwhere.devices.nvml_calls import attempt
 from kwhere.discovery.gpu_claims import GpuClaim
 from kwhere.exposition.text import Format, Renderer
 from kwhere.kernel.hostfs import HostFS
@@ -35,6 +37,7 @@ SECOND = 1_000_000_000
 STEPS = 120
 MEDIUM_EVERY, SLOW_EVERY = 10, 60
 FIRST_PID = 4000
+TRIALS = 1000
 
 
 class Holders:
@@ -120,44 +123,51 @@ def measure(name: str, *, divided: bool) -> None:
 
 
 class Timed:
-    """NVML's own functions with the CPU time that was spent inside them."""
+    """Calls of NVIDIA's binding, each with the CPU time that it took: our code makes every one through `attempt`."""
 
     def __init__(self) -> None:
+        self.spent_ns = self._own_ns = 0
+        began_ns = time.thread_time_ns()
+        for _ in range(TRIALS):
+            self._timed(int)
+        self._own_ns = (time.thread_time_ns() - began_ns - self.spent_ns) // TRIALS
+        """What is spent on looking at the clock."""
         self.spent_ns = 0
-        self._find = pynvml._nvmlGetFunctionPointer
-        calls = [time.thread_time_ns() for _ in range(1000)]
-        self._clock_ns = (calls[-1] - calls[0]) // (len(calls) - 1)
-        pynvml._nvmlGetFunctionPointer = self._timed
+        self._set(self._timed)
 
-    def _timed(self, name: str) -> Callable[..., Any]:
-        function = self._find(name)
-
-        def call(*arguments: object) -> object:
-            began_ns = time.thread_time_ns()
-            answer = function(*arguments)
-            self.spent_ns += time.thread_time_ns() - began_ns + self._clock_ns  # and what the clock itself takes
-            return answer
-
-        return call
+    def _timed(self, call: Callable[..., Any], *arguments: object) -> object:
+        began_ns = time.thread_time_ns()
+        answer = attempt(call, *arguments)
+        self.spent_ns += time.thread_time_ns() - began_ns + self._own_ns
+        return answer
 
     def close(self) -> None:
         """Leave the functions as they were."""
-        pynvml._nvmlGetFunctionPointer = self._find
+        self._set(attempt)
+
+    def _set(self, function: Callable[..., Any]) -> None:
+        for module in (nvml, nvml_gpm, nvml_processes):
+            vars(module)["attempt"] = function
 
 
 def child(name: str, *, divided: bool) -> None:
-    """Print what the library's process spends in a step beside NVML: the binding, records, lines."""
+    """Print what the library's process spends in a step beside the calls themselves: fields, records, lines."""
     node = GpuNode(Path(tempfile.mkdtemp()), Scenario(busy_gpus(divided=divided)))
-    pynvml._nvmlGetFunctionPointer_cache.clear()  # the functions of the last library
+    pynvml._nvmlGetFunctionPointer_cache.clear()  # functions of the library before
     library = NvmlLibrary(str(node.library))
     told = {device.uuid: Told() for device in library.open().devices}
     with Path("/dev/null").open("wb") as nowhere:
         spent = [step_of_child(library, told, nowhere, step) for step in range(STEPS)]
-    say(f"gpu_child_{name}", statistics.mean(spent), "ms CPU per step of the library's process, beside NVML", spent)
+    say(
+        f"gpu_child_{name}",
+        statistics.mean(spent),
+        "ms CPU per step of the library's process, beside NVML's calls",
+        spent,
+    )
 
 
 def step_of_child(library: NvmlLibrary, told: dict[str, Told], out: IO[bytes], step: int) -> float:
-    """Return the milliseconds of one step without NVML's."""
+    """Return the milliseconds of one step without those of NVML's calls."""
     timed = Timed()
     writer = Writer(out)
     began_ns = time.thread_time_ns()

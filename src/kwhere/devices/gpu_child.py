@@ -54,7 +54,7 @@ class Writer:
 
     def write(self, message: Message) -> None:
         """Write one message; a parent that is gone ends the process."""
-        line = json.dumps(message, default=_plain, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line = _ENCODER.encode(message).encode() + b"\n"
         with self._lock:
             try:
                 self._stream.write(line)
@@ -67,15 +67,28 @@ def _plain(value: object) -> object:
     """Return a record as json can write it, without what is as it would be if nothing were said."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise TypeError(f"{type(value)}: expected a record")
-    found = ((name, default, getattr(value, name)) for name, default in _defaults(type(value)))
-    return {name: said for name, default, said in found if name == _KIND or said != default}
+    return {
+        name: said
+        for name, default in _defaults(type(value))
+        if (said := getattr(value, name)) is not default and said != default
+    }
+
+
+_ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
 @cache
 def _defaults(record: type) -> Sequence[tuple[str, object]]:
-    """Return each field of a record with its default; MISSING, which equals nothing, where it has none."""
+    """Return each field of a record with its default; MISSING, which nothing is, where it is said in any case."""
     return [
-        (item.name, item.default if item.default_factory is dataclasses.MISSING else item.default_factory())
+        (
+            item.name,
+            dataclasses.MISSING
+            if item.name == _KIND
+            else item.default
+            if item.default_factory is dataclasses.MISSING
+            else item.default_factory(),
+        )
         for item in dataclasses.fields(record)
     ]
 

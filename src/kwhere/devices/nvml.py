@@ -2,7 +2,7 @@
 
 import ctypes
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pynvml
@@ -11,7 +11,7 @@ from kwhere.devices.gpu import GpuDevice, GpuInstance, GpuProcess, LinkReadings
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 from kwhere.devices.gpu_library import DeviceDown, DeviceReport, FieldReport, LibraryError, Opened, Reopen, XidEvent
 from kwhere.devices.nvml_calls import LASTING, NO_INSTANCE, Handle, absence_of, attempt, text
-from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, MOST_BYTES, Getter, field_value
+from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, MOST_BYTES, Getter, Quantity, field_value
 from kwhere.devices.nvml_gpm import GpmWindow, supports_gpm
 from kwhere.devices.nvml_inventory import describe, instances, layout
 from kwhere.devices.nvml_processes import UtilisationSamples, prefers_version_2, running
@@ -34,6 +34,18 @@ _LINK_FIELDS = {138: GpuField.NVLINK_TX_BYTES, 139: GpuField.NVLINK_RX_BYTES}
 _MOST_LINKS = 18
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What of one group a device is asked for, and why the rest is missing."""
+
+    getters: tuple[Getter, ...]
+    places: tuple[tuple[int, int], ...]
+    """Field ids with their scopes."""
+    quantities: tuple[Quantity, ...]
+    """Of the field ids."""
+    missing: Mapping[GpuField, Absence]
+
+
 @dataclass(slots=True)
 class _Device:
     """One device: its handle, what it is known not to have, and what is remembered between readings."""
@@ -42,6 +54,7 @@ class _Device:
     device: GpuDevice
     lacks: dict[object, Absence] = field(default_factory=dict)
     """By getter or field id: not asked again."""
+    plans: dict[RateGroup, _Plan] = field(default_factory=dict)
     samples: UtilisationSamples = field(default_factory=UtilisationSamples)
     gpm: GpmWindow | None = None
     instance_gpm: dict[int, GpmWindow] = field(default_factory=dict)
@@ -181,58 +194,56 @@ class NvmlLibrary:
         )
 
     def _fields(self, device: _Device, group: RateGroup) -> tuple[dict[GpuField, int | float], dict[GpuField, Absence]]:
+        plan = device.plans.get(group)
+        if plan is None:
+            plan = device.plans[group] = _plan(device, group)
         values: dict[GpuField, int | float] = {}
-        missing: dict[GpuField, Absence] = {}
-        for getter in GETTERS_OF[group]:
-            answer = self._ask(device, getter)
+        missing = dict(plan.missing)
+        learned = False
+        for getter in plan.getters:
+            answer: Sequence[int] | Absence = attempt(getter.call, device.handle)
             if isinstance(answer, Absence):
-                missing |= {quantity.field: answer for quantity in getter.quantities}
+                missing.update((quantity.field, answer) for quantity in getter.quantities)
+                learned = learned or _learn(device, getter, answer)
                 continue
             for quantity, raw in zip(getter.quantities, answer, strict=True):
-                _put(values, missing, quantity.field, quantity.of(raw))
-        self._field_ids(device, group, values, missing)
+                found = quantity.of(raw)
+                if isinstance(found, Absence):
+                    missing[quantity.field] = found
+                else:
+                    values[quantity.field] = found
+        learned = self._field_ids(device, plan, values, missing) or learned
+        if learned:
+            del device.plans[group]
         if group is RateGroup.FAST and not values and Absence.ERROR in missing.values():
             raise DeviceDown("error")
         return values, missing
 
-    def _ask(self, device: _Device, getter: Getter) -> Sequence[int] | Absence:
-        """Return one call's numbers; what a device does not have is not asked again."""
-        if getter in device.lacks:
-            return device.lacks[getter]
-        if device.device.mig and not getter.on_mig:
-            return Absence.UNSUPPORTED
-        answer: Sequence[int] | Absence = attempt(getter.call, device.handle)
-        if isinstance(answer, Absence) and answer in LASTING:
-            device.lacks[getter] = answer
-        return answer
-
     def _field_ids(
         self,
         device: _Device,
-        group: RateGroup,
+        plan: _Plan,
         values: dict[GpuField, int | float],
         missing: dict[GpuField, Absence],
-    ) -> None:
-        """Read all field ids of a group in one call; one that fails leaves the others."""
-        of_group = FIELD_IDS_OF[group]
-        wanted = [place for place in of_group if place not in device.lacks]
-        missing |= {of_group[place].field: device.lacks[place] for place in of_group if place in device.lacks}
-        answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, wanted) if wanted else []
+    ) -> bool:
+        """Read all field ids of a group in one call; one that fails leaves the others. Return whether one lacks."""
+        learned = False
+        answers = attempt(pynvml.nvmlDeviceGetFieldValues, device.handle, plan.places) if plan.places else []
         if isinstance(answers, Absence):
-            missing |= {of_group[place].field: answers for place in wanted}
-            return
-        for place, answer in zip(wanted, answers, strict=True):
-            quantity = of_group[place]
-            if answer.nvmlReturn == pynvml.NVML_SUCCESS:
+            missing.update((quantity.field, answers) for quantity in plan.quantities)
+            return False
+        for place, quantity, answer in zip(plan.places, plan.quantities, answers, strict=True):
+            code = answer.nvmlReturn
+            if code == pynvml.NVML_SUCCESS:
                 raw = field_value(answer)
                 _put(values, missing, quantity.field, raw if isinstance(raw, Absence) else quantity.known(raw))
                 continue
-            why = absence_of(answer.nvmlReturn)
-            if answer.nvmlReturn == pynvml.NVML_ERROR_INVALID_ARGUMENT:  # how some drivers say that they do not know it
+            why = absence_of(code)
+            if code == pynvml.NVML_ERROR_INVALID_ARGUMENT:  # how some drivers say that they do not know it
                 why = Absence.UNSUPPORTED
             missing[quantity.field] = why
-            if why in LASTING:
-                device.lacks[place] = why
+            learned = _learn(device, place, why) or learned
+        return learned
 
     def _processes(self, device: _Device) -> tuple[tuple[GpuProcess, ...] | None, Absence | None]:
         listed = running(device.handle, version_2=self._version_2)
@@ -282,6 +293,7 @@ class NvmlLibrary:
             window.close()
         device.instance_gpm.clear()
         device.lacks.clear()
+        device.plans.clear()
         device.parts = None
         device.device = replace(describe(device.handle, device.device.index), uuid=device.device.uuid)
 
@@ -303,6 +315,30 @@ class NvmlLibrary:
                 values[link][_LINK_FIELDS[one]] = round(raw) * KIBI
         for link, up in enumerate(found):
             yield LinkReadings(link, up, values[link])
+
+
+def _plan(device: _Device, group: RateGroup) -> _Plan:
+    """Return what to ask for: not what the device lacks, nor what means nothing while it is divided."""
+    missing: dict[GpuField, Absence] = {}
+    getters: list[Getter] = []
+    for getter in GETTERS_OF[group]:
+        why = Absence.UNSUPPORTED if device.device.mig and not getter.on_mig else device.lacks.get(getter)
+        if why is None:
+            getters.append(getter)
+        else:
+            missing.update((quantity.field, why) for quantity in getter.quantities)
+    places = FIELD_IDS_OF[group]
+    missing.update((quantity.field, device.lacks[place]) for place, quantity in places.items() if place in device.lacks)
+    asked = {place: quantity for place, quantity in places.items() if place not in device.lacks}
+    return _Plan(tuple(getters), tuple(asked), tuple(asked.values()), missing)
+
+
+def _learn(device: _Device, asked: object, why: Absence) -> bool:
+    """Note what a device does not have; return whether that lasts."""
+    if why not in LASTING:
+        return False
+    device.lacks[asked] = why
+    return True
 
 
 def _put(

@@ -51,6 +51,8 @@ class GpmWindow:
         self._handle = handle
         self._gpu_instance = gpu_instance
         self._sample: object | None = None
+        self._spare: object | None = None
+        """Where the next sample is written: the two take turns."""
         self._taken_ns = 0
         self._question = _Question()
         self._last = FieldReport(missing=dict.fromkeys(_FIELDS.values(), Absence.NO_DATA))
@@ -61,26 +63,25 @@ class GpmWindow:
         age_ns = now_ns - self._taken_ns
         if self._sample is not None and age_ns < SHORTEST_WINDOW_NS:
             return self._last
-        fresh = attempt(pynvml.nvmlGpmSampleAlloc)
-        if isinstance(fresh, Absence):
-            return _nothing(fresh)
-        taken = self._take(fresh)
+        if self._spare is None:
+            found = attempt(pynvml.nvmlGpmSampleAlloc)
+            if isinstance(found, Absence):
+                return _nothing(found)
+            self._spare = found
+        taken = self._take(self._spare)
         if isinstance(taken, Absence):
-            pynvml.nvmlGpmSampleFree(fresh)
             return _nothing(taken)
-        before, self._sample, self._taken_ns = self._sample, fresh, now_ns
-        if before is None:
-            return self._last
-        if age_ns <= LONGEST_WINDOW_NS:
-            self._last = self._question.metrics(before, fresh)
-        pynvml.nvmlGpmSampleFree(before)
+        before, self._sample, self._spare, self._taken_ns = self._sample, self._spare, self._sample, now_ns
+        if before is not None and age_ns <= LONGEST_WINDOW_NS:
+            self._last = self._question.metrics(before, self._sample)
         return self._last
 
     def close(self) -> None:
-        """Give the sample back."""
-        if self._sample is not None:
-            attempt(pynvml.nvmlGpmSampleFree, self._sample)
-            self._sample = None
+        """Give the samples back."""
+        for sample in (self._sample, self._spare):
+            if sample is not None:
+                attempt(pynvml.nvmlGpmSampleFree, sample)
+        self._sample = self._spare = None
 
     def _take(self, sample: object) -> object | Absence:
         if self._gpu_instance is None:
