@@ -11,11 +11,13 @@ import click
 
 from kwhere.cli.client import Api, server_options
 from kwhere.cli.database import caller, database_options, open_named
-from kwhere.cli.table import Column, output_width, render
-from kwhere.reports.figures import NO_DATA, POWER, choose_scale, share, significant
+from kwhere.cli.table import Column, bar, output_width, render
+from kwhere.reports.figures import NO_DATA, POWER, Scale, choose_scale, share, significant
 
 SENTENCE_WIDTH = 100
 """Beyond this a line is no longer read well."""
+RACK_BAR = 20
+"""Columns of a bar that is full."""
 
 
 @click.group(invoke_without_command=True)
@@ -46,9 +48,11 @@ def list_nodes(
         click.echo(json.dumps({"schema_version": 1, "items": items}, indent=1))
         return
     power = choose_scale([item["power_watts"] for item in items], POWER)
+    has_racks = any(_rack(item) for item in items)
     columns = [
         Column("CLUSTER", shrinks=True),
         Column("NODE", shrinks=True),
+        *([Column("RACK", shrinks=True, rank=1)] if has_racks else []),
         Column("STATE"),
         Column(power.unit, is_number=True),
         Column("COMPLETE", is_number=True),
@@ -56,12 +60,52 @@ def list_nodes(
     ]
     rows = [
         (
-            *(i["cluster"], i["node"], i["state"] or NO_DATA, power.text(i["power_watts"]), share(i["completeness"])),
+            *(i["cluster"], i["node"], *([_rack(i) or NO_DATA] if has_racks else [])),
+            *(i["state"] or NO_DATA, power.text(i["power_watts"]), share(i["completeness"])),
             _agreement(i.get("meters_agreement")),
         )
         for i in items
     ]
     click.echo("\n".join(render(columns, rows, output_width())))
+
+
+@nodes.command()
+@click.option("-M", "--cluster", help="Only this cluster")
+@click.option("--json", "style", flag_value="json", help="One JSON object")
+@server_options
+def racks(
+    cluster: str | None = None,
+    style: str | None = None,
+    server: str | None = None,
+    token_file: Path | None = None,
+    state_dir: Path | None = None,
+) -> None:
+    """List racks of the inventory: what their nodes draw against what they may."""
+    items = list(Api(server, token_file, state_dir).pages("/racks", {"cluster": cluster}, 100_000))
+    if style == "json":
+        click.echo(json.dumps({"schema_version": 1, "items": items}, indent=1))
+        return
+    power = choose_scale([item[key] for item in items for key in ("power_watts", "power_limit_watts")], POWER)
+    columns = [
+        *(Column("CLUSTER", shrinks=True), Column("RACK", shrinks=True), Column("NODES UP", is_number=True)),
+        *(Column(power.unit, is_number=True), Column(f"LIMIT {power.unit}", is_number=True)),
+        *(Column("USED", is_number=True), Column("", rank=1)),
+    ]
+    click.echo("\n".join(render(columns, [_rack_row(item, power) for item in items], output_width())))
+
+
+def _rack_row(item: Mapping[str, Any], power: Scale) -> tuple[str, ...]:
+    watts, limit = item["power_watts"], item["power_limit_watts"]
+    used = watts / limit if watts is not None and limit else None
+    return (
+        *(item["cluster"], item["rack"], f"{item['nodes_up']}/{item['nodes']}"),
+        *(power.text(watts), power.text(limit), share(used), bar(used, RACK_BAR)),
+    )
+
+
+def _rack(item: Mapping[str, Any]) -> str | None:
+    found: str | None = (item.get("inventory") or {}).get("rack")
+    return found
 
 
 @nodes.command()
