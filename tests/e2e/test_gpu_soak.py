@@ -278,7 +278,7 @@ def control_uj(slot: Slot) -> int:
 
 @pytest.mark.parametrize("harmed", [False, True], ids=["churn", "churn-kills-reloads"])
 def test_every_microjoule_of_the_gpus_is_someones(
-    churn: Churn, harmed: bool, record_property: Callable[[str, object], None]
+    churn: Churn, harmed: bool, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     churn.harmed = harmed
     churn.built.agent.start(60)
@@ -315,7 +315,7 @@ def test_every_microjoule_of_the_gpus_is_someones(
         ("booked", booked_joules),
         ("drawn", drawn_joules),
     ):
-        record_property(name, value)
+        record_testsuite_property(f"gpu_soak_{harmed}_{name}", value)
     if harmed:  # a counter that began anew says nothing of the time before; a GPU lost at an opening is out of sight
         assert drawn_joules / 10 < booked_joules < drawn_joules * 1.1
     else:
