@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -35,6 +36,12 @@ def drop_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """Return `value` as JSON that stdout can take whole: signs that its encoding may lack are escaped, not replaced."""
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "")
+    return json.dumps(value, indent=indent, ensure_ascii=encoding != "utf8")
 
 
 def visible(text: str) -> str:

@@ -1,6 +1,5 @@
 """`kwhere unit ID`: one unit like a good job report."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -8,7 +7,7 @@ from statistics import median
 import click
 
 from kwhere.cli.client import Api, Json, server_options
-from kwhere.cli.streams import color_option
+from kwhere.cli.streams import color_option, json_text
 from kwhere.cli.table import Column, render
 from kwhere.cli.unit_lookup import Found, find_units, key_of, unit_path
 from kwhere.cli.unit_output import SCHEMA_VERSION, Output, Style, error_document, write_units
@@ -54,7 +53,7 @@ def unit(
         except KwhereError as error:
             if chosen is Style.JSON:
                 document = {"schema_version": SCHEMA_VERSION, "items": [], "errors": [error_document(error)]}
-                click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+                click.echo(json_text(document, 1))
             raise
     return max(codes)
 
@@ -88,7 +87,7 @@ def _show(api: Api, wanted: _Wanted, style: Style) -> int:
 
 def _print(api: Api, item: Json, style: Style, runs: int = 1) -> None:
     if style is Style.JSON:
-        click.echo(json.dumps(item, indent=1, ensure_ascii=False))
+        click.echo(json_text(item, 1))
     elif style is Style.CSV:
         write_units([item], Output(style))
     else:

@@ -1,7 +1,6 @@
 """Lists of units as people and programs read them: a table, chosen fields, CSV, JSON, YAML."""
 
 import csv
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from enum import StrEnum
 import click
 
 from kwhere.cli.client import Json
+from kwhere.cli.streams import json_text
 from kwhere.cli.table import WIDE, Column, output_width, render
 from kwhere.cli.unit_fields import USUAL, Choice, Kind
 from kwhere.cli.unit_table import unit_lines, what_is_estimated
@@ -69,11 +69,11 @@ def _write_json(items: Iterable[Json], output: Output) -> int:
     count, failed = 0, None
     try:
         for item in items:
-            click.echo(f"{',' if count else ''}\n{json.dumps(_picked(item, output), ensure_ascii=False)}", nl=False)
+            click.echo(f"{',' if count else ''}\n{json_text(_picked(item, output))}", nl=False)
             count += 1
     except KwhereError as error:
         failed = error
-    errors = "" if failed is None else f', "errors": {json.dumps([error_document(failed)], ensure_ascii=False)}'
+    errors = "" if failed is None else f', "errors": {json_text([error_document(failed)])}'
     click.echo(f"\n]{errors}}}")
     if failed is not None:
         raise failed

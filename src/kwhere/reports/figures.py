@@ -31,7 +31,16 @@ def _scales(natural: str, *sizes: tuple[str, float]) -> tuple[Scale, ...]:
 ENERGY = _scales("Wh", ("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3.6e3), ("mWh", 3.6))
 POWER = _scales("W", ("MW", 1e6), ("kW", 1e3), ("W", 1.0), ("mW", 1e-3))
 MASS = _scales("g", ("t", 1e6), ("kg", 1e3), ("g", 1.0), ("mg", 1e-3))
-BYTES = _scales("B", ("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0))
+BYTES = _scales(
+    "B",
+    ("EiB", 2.0**60),
+    ("PiB", 2.0**50),
+    ("TiB", 2.0**40),
+    ("GiB", 2.0**30),
+    ("MiB", 2.0**20),
+    ("KiB", 2.0**10),
+    ("B", 1.0),
+)
 CPU_TIME = _scales("CPU-s", ("CPU-h", 3600.0), ("CPU-s", 1.0))
 GPU_TIME = _scales("GPU-s", ("GPU-h", 3600.0), ("GPU-s", 1.0))
 FREQUENCY = _scales("GHz", ("GHz", 1e9), ("MHz", 1e6))

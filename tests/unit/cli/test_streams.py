@@ -1,5 +1,6 @@
 """What leaves a command: closed pipes, old locales, Ctrl-C, text that would drive a terminal."""
 
+import json
 import os
 import signal
 import subprocess
@@ -56,6 +57,18 @@ def test_an_encoding_without_our_signs_gets_plain_ones(encoding: str, line: str)
     assert done.returncode == 0
     assert done.stdout.decode(encoding) == line
     assert b"Traceback" not in done.stderr
+
+
+def test_json_loses_nothing_in_an_old_locale_case_users_40() -> None:
+    code = (
+        "from kwhere.cli.streams import json_text, prepare_streams\n"
+        "prepare_streams()\nprint(json_text({'n': 'aàb 日'}))"
+    )
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environ, check=True, timeout=30)
+
+    assert json.loads(done.stdout) == {"n": "aàb 日"}
 
 
 def test_ctrl_c_ends_a_command_quietly() -> None:
