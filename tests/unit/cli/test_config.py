@@ -17,6 +17,9 @@ from kwhere.cli.main import run_root
         ("agent: {interval_seconds: 0.001}", "agent.interval_seconds: "),
         ("collector: {nope: {enabled: false}}", "nope"),
         ("emission_factors: {reporting: nope}", "emission_factors.reporting"),
+        ("inventories: [{source: sql}]", "inventories.0.source: expected one of csv, "),
+        ("inventories: [{source: csv}]", "inventories.0: expected at least one of nodes_file"),
+        ("resource_managers: [{manager: pbs}]", "resource_managers.0.manager: expected one of "),
     ],
 )
 def test_check_names_the_wrong_key(tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,9 +27,19 @@ def test_names_of_containers(tmp_path: Path) -> None:
     assert check.found == f"read from {tmp_path}/containers"
 
 
+def test_names_that_the_engine_tells(tmp_path: Path) -> None:
+    (tmp_path / "docker.sock").touch()
+    sockets = (tmp_path / "podman.sock", tmp_path / "docker.sock")
+    settings = UnitsSettings(docker_dirs=(tmp_path / "none",), container_sockets=sockets)
+
+    check = found(CHECKS, recorded("xeon-2s-dram", units=lambda: [CONTAINER], settings=settings))["names_docker"]
+
+    assert (check.state, check.found) == (CheckState.OK, f"asked at {tmp_path}/docker.sock")
+
+
 @pytest.mark.parametrize(("is_root", "remedies"), [(False, 1), (True, 0)])
 def test_names_that_nobody_tells(tmp_path: Path, is_root: bool, remedies: int) -> None:
-    settings = UnitsSettings(docker_dirs=(tmp_path / "none",))
+    settings = UnitsSettings(docker_dirs=(tmp_path / "none",), container_sockets=())
     place = recorded("xeon-2s-dram", units=lambda: [CONTAINER], settings=settings, is_root=is_root)
 
     check = found(CHECKS, place)["names_docker"]

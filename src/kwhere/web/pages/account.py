@@ -96,6 +96,7 @@ def user_page(pages: Pages, request: Request) -> Response:
         **_shared(pages, request, choice, {"user": name}, cluster),
         "records": records,
         "memberships": account.memberships(cluster=cluster, user=name, limit=MEMBERS_SHOWN).items,
+        "person": next(iter(account.people(name, cluster).values()), None),
         "report": by_project,
         "totals": _totals(by_project),
         "sums": sums,
