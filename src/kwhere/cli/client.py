@@ -49,7 +49,11 @@ class Api:
 
     @cached_property
     def _client(self) -> HttpClient:
-        return HttpClient(self.url, token=_token(*self._token_files))
+        client = HttpClient(self.url, token=_token(*self._token_files))
+        command = click.get_current_context(silent=True)
+        if command is not None:
+            command.call_on_close(client.close)
+        return client
 
     def get(self, path: str, params: Mapping[str, str | None] | None = None) -> Json:
         """Return the answer's object. Raises NotFound, NotPermitted, Unavailable, SourceError."""
