@@ -44,6 +44,8 @@ def facts_of(cluster: str, node: str, listed: Sequence[ListedNode]) -> NodeFacts
     row of that source could be meant. Within a source a row of the node's own cluster counts before one of every
     cluster.
     """
+    if len(listed) == 1 and listed[0].node == node and listed[0].cluster in ("", cluster):
+        return listed[0].facts  # so it is with nearly all
     ours: list[ListedNode] = []
     for position in sorted({row.position for row in listed}):
         rows = [row for row in listed if row.position == position and row.cluster in ("", cluster)]

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from kwhere.database import schema
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.node_facts import FACT_NAMES, ListedNode, NodeFacts, facts_of, short_name
 from kwhere.database.node_states import NodeTimes, state_of
-from kwhere.database.reading.node_power import node_power_uw
+from kwhere.database.reading.figures import balance_total
 from kwhere.database.reading.site import Moment, left_out_nodes
 from kwhere.database.records import NodeState
 
@@ -31,18 +31,19 @@ def facts_by_node(connection: Connection, nodes: Collection[Key]) -> Mapping[Key
     if len(shorts) <= _MOST_NAMED:
         query = query.where(_listed.short.in_(sorted(shorts)))
     rows: dict[str, list[ListedNode]] = defaultdict(list)
-    for row in connection.execute(query):
-        facts = NodeFacts(*(getattr(row, name) for name in FACT_NAMES))
-        rows[row.short].append(ListedNode(row.position, row.cluster, row.node, facts))
+    for position, cluster, node, short, *facts in connection.execute(query):
+        rows[short].append(ListedNode(position, cluster, node, NodeFacts(*facts)))
     return {(cluster, node): facts_of(cluster, node, rows.get(short_name(node), ())) for cluster, node in nodes}
 
 
 def list_racks(moment: Moment, cluster: str | None = None) -> tuple[RackRecord, ...]:
     """Return the racks that have nodes here, by cluster and name. Raises NotPermitted."""
     moment.sight.demand_site("racks")
-    query = select(*schema.nodes.columns, _clusters.name.label("cluster")).join(
-        schema.clusters, _clusters.id == _nodes.cluster_id
-    )
+    query = select(
+        *(_nodes[name] for name in ("id", "name", "newest_slot_ns", *NodeTimes._fields)),
+        _clusters.name.label("cluster"),
+        _energy_uj().label("energy_uj"),
+    ).join(schema.clusters, _clusters.id == _nodes.cluster_id)
     if cluster is not None:
         query = query.where(_clusters.name == cluster)
     rows = moment.connection.execute(query).all()
@@ -64,7 +65,7 @@ def _rack(moment: Moment, key: Key, held: list[tuple[Any, NodeFacts]], limit: fl
     ]
     here = [(row, facts, state) for (row, facts), state in zip(held, states, strict=True)]
     expected = [each for each in here if each[2] is not NodeState.RETIRED]
-    powers = [node_power_uw(row, state) for row, _, state in expected]
+    powers = [_power_uw(row) for row, _, state in expected if state is NodeState.UP]
     known = [power for power in powers if power is not None]
     own = [facts.power_limit_watts for _, facts, _ in expected]
     told = [watts for watts in own if watts is not None]
@@ -77,6 +78,18 @@ def _rack(moment: Moment, key: Key, held: list[tuple[Any, NodeFacts]], limit: fl
         limit_watts=sum(told) if is_summed else limit,
         is_limit_summed=is_summed,
     )
+
+
+def _energy_uj() -> ColumnElement[int]:
+    """Return the energy of a node's newest slot; null where no component was measured."""
+    columns = [_nodes[name] for name in schema.BALANCE_COLUMNS]
+    return case((func.coalesce(*columns).is_not(None), balance_total(schema.nodes)))
+
+
+def _power_uw(row: Row[Any]) -> int | None:
+    if row.energy_uj is None or not row.newest_slot_ns:
+        return None
+    return int(row.energy_uj * 1_000_000_000 // row.newest_slot_ns)
 
 
 def _rack_limits(connection: Connection) -> dict[Key, float]:
