@@ -78,6 +78,8 @@ class Cloud:
     users: list[dict[str, Any]] = field(default_factory=lambda: list(USERS))
     projects: list[dict[str, Any]] = field(default_factory=lambda: list(PROJECTS))
     assignments: list[dict[str, Any]] = field(default_factory=lambda: list(ASSIGNMENTS))
+    flavors: list[dict[str, Any]] = field(default_factory=list)
+    extra_specs: dict[str, dict[str, str]] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     """Paths that answer 403."""
     bodies: dict[str, bytes] = field(default_factory=dict)
@@ -122,9 +124,20 @@ class Cloud:
             return 200, {key: rows, "links": {"next": None}, **({"truncated": True} if self.truncated else {})}
         if path == "/v2.1/servers/detail":
             return 200, self.page("servers", self.deleted if query.get("deleted") == "true" else self.servers, query)
+        if path.startswith("/v2.1/flavors/"):
+            return self.flavor(path.removeprefix("/v2.1/flavors/"), query)
         if path == "/v2.1/os-hypervisors/detail":
             return 200, self.page("hypervisors", self.hypervisors, query)
         return 404, {}
+
+    def flavor(self, path: str, query: dict[str, str]) -> tuple[int, object]:
+        flavor_id, _, what = path.partition("/")
+        if flavor_id == "detail":
+            return 200, self.page("flavors", [each for each in self.flavors if not each.get("hidden")], query)
+        found = next((each for each in self.flavors if each["id"] == flavor_id), None)
+        if found is None:
+            return 404, {"itemNotFound": {"code": 404}}
+        return 200, {"extra_specs": self.extra_specs.get(flavor_id, {})} if what else {"flavor": found}
 
     def page(self, key: str, rows: list[dict[str, Any]], query: dict[str, str]) -> dict[str, Any]:
         ids = [str(row["id"]) for row in rows]

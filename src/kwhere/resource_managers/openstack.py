@@ -1,6 +1,6 @@
 """OpenStack: Nova's servers with the names of their users and projects. Agents know them as units of libvirt."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 
 import structlog
@@ -8,14 +8,16 @@ import structlog
 from kwhere.core.clock import Clock
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.timespan import Span
 from kwhere.discovery.libvirt import MANAGER as UNITS
 from kwhere.discovery.match import unit_id
 from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import Nova
+from kwhere.resource_managers.openstack_flavors import FlavorBook
 from kwhere.resource_managers.openstack_lists import compute_rows, identity_rows
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
-from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, node_of, unit_of, waiting_of
+from kwhere.resource_managers.openstack_servers import Reading, node_of, unit_of, waiting_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
 from kwhere.resource_managers.plugin import ManagerPlugin
 from kwhere.resource_managers.rest_values import text
@@ -48,13 +50,19 @@ class OpenStackManager:
         self._told_unnamed = False
         self._live: tuple[Mapping[str, object], ...] | None = None
         self._listed_ns = 0
+        is_old = int(settings.microversion.partition(".")[2]) < _EMBEDDED_FLAVORS
+        self._flavors = FlavorBook(self._nova, settings.page_size) if is_old else None
+        self._flavored_ns: int | None = None
 
     def fetch_units(self, span: Span) -> Iterator[ManagerUnit]:
         """Yield the servers that existed within `span`, each once."""
-        reading = self._reading()
+        servers: Iterable[Mapping[str, object]] = self._servers(span)
+        if self._flavors is not None:
+            servers = list(servers)
+        reading = self._reading(servers)
         seen: set[str] = set()
         faults: list[str] = []
-        for record in self._servers(span):
+        for record in servers:
             try:
                 unit = unit_of(record, reading)
             except SourceError as error:
@@ -69,8 +77,8 @@ class OpenStackManager:
 
     def fetch_queue(self) -> Queue:
         """Return the servers that are being built, and which there are: one that Nova purged is told by its absence."""
-        reading = self._reading()
         servers = self._live_servers()
+        reading = self._reading(servers)
         waiting = (waiting_of(record, reading) for record in servers)
         asleep = self._rows("/servers/detail", "servers", {**_ALL, "deleted": "true", "status": _MAY_COME_BACK})
         # A server that is deleted softly is in no plain list.
@@ -114,16 +122,21 @@ class OpenStackManager:
     def _rows(self, path: str, key: str, params: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
         return compute_rows(self._nova, path, key, params, self._settings.page_size)
 
-    def _reading(self) -> Reading:
+    def _reading(self, servers: Iterable[Mapping[str, object]]) -> Reading:
         flavors: Mapping[str, Mapping[str, object]] = {}
-        if int(self._settings.microversion.partition(".")[2]) < _EMBEDDED_FLAVORS:
-            flavors = flavors_by_id(list(self._rows("/flavors/detail", "flavors", {"is_public": "None"})))
+        if self._flavors is not None:
+            if self._flavored_ns is None or self._is_old(self._flavored_ns):
+                self._flavors.refresh()
+                self._flavored_ns = self._clock.monotonic_ns()
+            flavors = self._flavors.of(servers)
         return Reading(self.cluster, self._known_names(), flavors, self._settings.gpu_aliases)
+
+    def _is_old(self, asked_ns: int) -> bool:
+        return self._clock.monotonic_ns() - asked_ns >= self._settings.facts_seconds * NANOSECONDS_PER_SECOND
 
     def _known_names(self) -> Names:
         """Return the names; ids are shown where Keystone does not let us list them."""
-        age_ns = self._clock.monotonic_ns() - self._named_ns
-        if self._names is not None and age_ns < self._settings.facts_seconds * 1e9:
+        if self._names is not None and not self._is_old(self._named_ns):
             return self._names
         try:
             return self._fresh_names()

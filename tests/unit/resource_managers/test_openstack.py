@@ -20,10 +20,10 @@ from kwhere.core.timespan import Span
 from kwhere.resource_managers.nova import compute_url_of
 from kwhere.resource_managers.openstack import OpenStackManager, plugin
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
-from kwhere.resource_managers.rest_values import decode, instant
 from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, gpus_of, node_of, unit_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
 from kwhere.resource_managers.resource_manager import QueueingManager
+from kwhere.resource_managers.rest_values import decode, instant
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SPAN = Span(NOON, NOON + timedelta(hours=6))
@@ -318,6 +318,31 @@ def test_before_2_47_flavours_are_looked_up() -> None:
 
     assert unit is not None
     assert (unit.allocation.cpus, unit.allocation.memory_bytes, unit.tags["flavor"]) == (1.0, 64 << 20, "m1.tiny")
+
+
+def test_an_old_nova_s_flavours_are_asked_for_with_their_extra_specs_and_stay_known(cloud: Cloud, secret: Path) -> None:
+    clock = HandClock()
+    manager = OpenStackManager(settings_of(cloud.url, secret, microversion="2.1", page_size=2), clock)
+    cloud.flavors = [
+        {"id": "f1", "name": "m1.gpu", "vcpus": 4, "ram": 1024},
+        {"id": "f2", "name": "private", "vcpus": 2, "ram": 512, "hidden": True},
+    ]
+    cloud.extra_specs = {"f1": {"pci_passthrough:alias": "My-GPU:2"}}
+    cloud.servers = [server(number, flavor={"id": f"f{number}"}) for number in (1, 2, 3)]
+
+    first = units_of(manager)
+    del cloud.flavors[:]
+    clock.ahead(seconds=3600)
+    later = units_of(manager)
+    manager.close()
+
+    for units in (first, later):
+        assert (units["vm1"].allocation.cpus, dict(units["vm1"].allocation.gpus)) == (4.0, {"my-gpu": 2.0})
+        assert (units["vm2"].allocation.cpus, units["vm2"].allocation.memory_bytes) == (2.0, 512 << 20)
+        assert units["vm3"].allocation.cpus is None
+    asked = [path for path, _, _ in cloud.asked]
+    assert asked.count("/v2.1/flavors/f1/os-extra_specs") == 1
+    assert asked.count("/v2.1/flavors/f3") == 1
 
 
 def test_a_flavour_nobody_knows_is_not_zero() -> None:
