@@ -22,6 +22,7 @@ from kwhere.database.manager_states import note_error
 from kwhere.database.reader import Reader
 from kwhere.reports.sources import Sources
 
+pytestmark = pytest.mark.slow
 Run = Callable[..., tuple[int, str, str]]
 
 

@@ -279,3 +279,16 @@ def test_a_pipe_gets_no_colour(api: CommandApi, tmp_path: Path, capsys: pytest.C
 
     run_root(["units", "-j", "4243", "--color", "always", "--state-dir", str(tmp_path)])
     assert "\x1b[31m" in capsys.readouterr().out
+
+
+def test_of_several_runs_the_newest_is_shown_and_they_are_counted_case_users_22(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = {**PLAIN, "run": "4243@1764400000", "started_at": "2026-11-29T07:00:00Z", "state": "requeued"}
+    api.lists("/units", PLAIN, first)
+
+    assert run_root(["unit", "4243", "--state-dir", str(tmp_path)]) == 0
+    assert "          Runs: 2: this is the newest, --run names another" in capsys.readouterr().out.splitlines()
+
+    run_root(["unit", "4243", "--run", "4243@1764400000", "--json", "--state-dir", str(tmp_path)])
+    assert api.questions("/units/hpc1/slurm/4243")[-1] == {"run": "4243@1764400000"}
