@@ -11,7 +11,6 @@ from kwhere.database.inventory import forget_other_sources, note_inventory_error
 from kwhere.inventories.registry import BuiltInventory
 from kwhere.server.passes import Turn
 
-
 SECOND_LOOK_SECONDS = 60.0
 
 
