@@ -245,6 +245,7 @@ def test_an_agent_serves_the_face_where_it_is_turned_on(tmp_path: Path) -> None:
         (["-x", "10"], "--xid-count-window-size: input should be greater than or equal to 1000 milliseconds"),
         (["--kubernetes-gpu-id-type", "x"], "--kubernetes-gpu-id-type"),
         (["--log-format", "xml"], "--log-format"),
+        (["--kubernetes-label-prefix", "__x"], "--kubernetes-label-prefix: expected the beginning of a label's name"),
         (["--no-such"], "--no-such"),
         (["-f", "/no/such.csv"], "/no/such.csv: cannot be read"),
         (["--gpu-bind-unbind-poll-interval", "1"], "expected a duration"),

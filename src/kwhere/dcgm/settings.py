@@ -14,7 +14,7 @@ DEFAULT_FILE = Path("/etc/dcgm-exporter/default-counters.csv")
 NO_CONFIGMAP = "none"
 IN_MILLISECONDS = frozenset({"collect_interval", "xid_count_window_size", "clock_events_count_window_size"})
 _CONFIGMAP = re.compile(r"[a-z0-9.-]+:[a-z0-9.-]+", re.ASCII)
-_PREFIX = re.compile(r"(?:[a-zA-Z_][a-zA-Z0-9_]*)?", re.ASCII)
+_PREFIX = re.compile(r"(?!__)(?:[a-zA-Z_][a-zA-Z0-9_]*)?", re.ASCII)
 
 
 class DcgmExporterSettings(BaseModel):
@@ -125,5 +125,5 @@ class DcgmExporterSettings(BaseModel):
     @classmethod
     def _prefix(cls, value: str) -> str:
         if not _PREFIX.fullmatch(value):
-            raise ValueError("expected the beginning of a label's name")
+            raise ValueError("expected the beginning of a label's name, not __, which Prometheus drops")
         return value

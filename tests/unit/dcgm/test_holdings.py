@@ -3,6 +3,9 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.dcgm.hand_made import device, instance, samples, snapshot, values_of
 
 from kwhere.core.errors import ConfigError
@@ -178,3 +181,64 @@ def test_what_was_chosen_and_is_not_here_is_named(choice: str, absent: str) -> N
     found = snapshot(device(0, {}, instances=[instance(1), instance(2)]))
 
     assert absent_of(parse_choice(choice, "devices"), found) == absent
+
+
+_NAMES = st.sampled_from(
+    [
+        *(
+            "app",
+            "a.b",
+            "a-b",
+            "a/b",
+            "pod",
+            "namespace",
+            "container",
+            "gpu",
+            "UUID",
+            "Hostname",
+            "hostname",
+            "hpc_job",
+        ),
+        *(
+            "1x",
+            "",
+            "le",
+            "quantile",
+            "__name__",
+            "job",
+            "instance",
+            "pod_uid",
+            "dra_x",
+            "vgpu",
+            "DCGM_FI_X",
+            "é",
+            "xid",
+        ),
+    ]
+)
+_WORDS = st.sampled_from(["x", 'a"b', "a\nb", "a\\b", "", "é", "\0", "}{,="]) | st.text(max_size=5)
+
+
+@given(
+    st.dictionaries(_NAMES | st.text(max_size=4), _WORDS, max_size=12),
+    st.sampled_from(["", "k8s_", "g", "Host", "G", "_", "dra_", "hpc_"]),
+    st.booleans(),
+    st.integers(0, 3),
+)
+def test_whatever_pods_are_labelled_no_label_stands_twice_case_gpu_53_case_gpu_82_case_gpu_83(
+    labels: dict[str, str], prefix: str, virtual: bool, pods: int
+) -> None:
+    options = PodOptions(virtual_gpus=virtual, with_uid=True, with_labels=True, prefix=prefix)
+    held = [PodHold("n", f"p{n}", "c", "GPU-0", replica=n, pod_uid="u", dra=(("dra_x", "c"),)) for n in range(pods)]
+    holders = Holders(held, NoJobs(), options, lambda _namespace, _pod: PodFacts("u", labels))
+    node = snapshot(device(0, {GpuField.POWER_UW: 1, GpuField.MEMORY_USED_BYTES: MEBI}))
+
+    lines = samples(
+        node, POWER, "DCGM_FI_DEV_FB_USED", options=PageOptions(hostname="h", virtual_gpus=virtual), holders=holders
+    )
+
+    for line in lines:
+        names = re.findall(r'(?:[{,])([^=,{}"]+)="(?:[^"\\]|\\.)*"', line)
+        assert len(names) == len(set(names)) >= 6
+    assert list(text_string_to_metric_families("\n".join(lines) + "\n"))
+    assert len({line.rpartition(" ")[0] for line in lines}) == len(lines)
