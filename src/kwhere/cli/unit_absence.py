@@ -43,7 +43,7 @@ def why_nothing(api: Api, filters: Mapping[str, str | None], wanted: Wanted) -> 
     denied = _denied(api, filters)
     if denied is not None:
         return Absence((denied,), is_failure=True)
-    return Absence((wanted.sentence, *_unread(api, filters)), is_failure=wanted.jobs is not None)
+    return Absence((wanted.sentence, *unread_managers(api, filters)), is_failure=wanted.jobs is not None)
 
 
 def _denied(api: Api, filters: Mapping[str, str | None]) -> str | None:
@@ -63,7 +63,7 @@ def _denied(api: Api, filters: Mapping[str, str | None]) -> str | None:
     return f"not permitted: {', '.join(others)}: {rest}"
 
 
-def _unread(api: Api, filters: Mapping[str, str | None]) -> Iterator[str]:
+def unread_managers(api: Api, filters: Mapping[str, str | None]) -> Iterator[str]:
     """Yield which managers cannot be read: accounting is off, or the server may not ask."""
     found = _answer(api, "/managers") or {"items": []}
     clusters, managers = several(filters.get("cluster")), several(filters.get("manager"))

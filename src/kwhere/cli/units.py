@@ -9,7 +9,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.streams import color_option
-from kwhere.cli.unit_absence import Wanted, why_nothing
+from kwhere.cli.unit_absence import Wanted, unread_managers, why_nothing
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
 from kwhere.cli.unit_questions import SORTS, WAITING, Sort, ask_units, ask_waiting, job_text, parse_sort
@@ -73,8 +73,8 @@ def units(server: str | None, token_file: Path | None, state_dir: Path | None, *
     api = Api(server, token_file, state_dir)
     if not write_units(question.ask(api), output):
         return _nothing(api, question)
-    if question.window and style is Style.TABLE:
-        click.echo(f"units alive {question.window}; figures are of their whole lives", err=True)
+    if style is Style.TABLE:
+        _say_beside(api, question)
     if question.was_cut:
         click.echo(f"the first {question.limit} units; --limit 0 lists all that match", err=True)
     return 0
@@ -126,6 +126,14 @@ class _Question:
                     return
                 yield unit
                 left -= 1
+
+
+def _say_beside(api: Api, question: _Question) -> None:
+    """Say on stderr of which time the list is, and which managers may have units that it lacks."""
+    if question.window:
+        click.echo(f"units alive {question.window}; figures are of their whole lives", err=True)
+    for line in unread_managers(api, question.filters):
+        click.echo(f"the list may lack units: {line}", err=True)
 
 
 def _nothing(api: Api, question: _Question) -> int:

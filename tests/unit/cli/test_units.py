@@ -288,6 +288,20 @@ def test_a_list_of_a_span_says_which_and_that_figures_are_of_whole_lives(api: Co
     assert ask("-S", "2026-11-01", "--csv")[2] == ""
 
 
+def test_a_list_that_may_lack_units_says_so(api: CommandApi, ask: Any) -> None:
+    state = {"cluster": "hpc1", "manager": "slurm", "error": "slurmdbd is away", "error_since": None}
+    api.lists("/managers", {**state, "good_until": "2026-11-29T10:00:00Z"})
+
+    _, out, err = ask()
+
+    assert "4200_1" in out
+    assert err == (
+        "the list may lack units: slurm of hpc1 cannot be read: slurmdbd is away; known until 2026-11-29T10:00:00\n"
+    )
+    assert ask("-M", "hpc2")[2] == ""
+    assert ask("--csv")[2] == ""
+
+
 def test_an_id_that_is_nowhere_is_exit_code_1(api: CommandApi, ask: Any) -> None:
     api.lists("/units")
 
