@@ -21,6 +21,7 @@ from kwhere.ledger.decode import decode_page
 from kwhere.ledger.journal import Journal
 from kwhere.ledger.journal_store import JournalIdentity, JournalStore
 from kwhere.ledger.pages import Cursor
+from kwhere.ledger.rows import Entry
 from kwhere.ledger.wire import encode_page, parse_cursor
 
 WAIT_SECONDS = 60
@@ -136,4 +137,17 @@ def slots_and_energy_of(journal: Journal) -> tuple[int, int]:
             energy_uj += sum(control.energy_uj for control in line.slot.controls)
         if page.header.next is None:
             return count, energy_uj
+        after = parse_cursor(page.header.next)
+
+
+def entries_of(journal: Journal) -> list[Entry]:
+    """Return every entry of every slot that a journal holds, oldest first."""
+    found: list[Entry] = []
+    after: Cursor | None = None
+    while True:
+        page = journal.read(after, 1000)
+        for line in decode_page(encode_page(page.header, page.lines)).lines:
+            found += line.slot.entries
+        if page.header.next is None:
+            return found
         after = parse_cursor(page.header.next)

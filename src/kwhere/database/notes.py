@@ -8,13 +8,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Engine, Select, select
+from sqlalchemy import Connection, Engine, Select, Table, func, literal, select
 
 from kwhere.database import bulk, schema
 from kwhere.database.audit import record
 from kwhere.database.bulk import Merge
 from kwhere.database.engine import writing
-from kwhere.database.grid import HOUR_NS, from_ns
+from kwhere.database.grid import from_ns
+from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 
 ACTOR = "server"
 _units, _notes, _runs = schema.units.c, schema.written_notes.c, schema.unit_runs.c
@@ -123,8 +124,8 @@ def _notable(row: Any) -> NotableUnit:
 
 def is_accounted(engine: Engine, unit: NotableUnit) -> bool:
     """Return whether every node of a unit has reported all of it, and its energy and emissions are summed up."""
-    nodes, touched = schema.nodes.c, schema.touched.c
-    runs = select(_runs.run, _runs.ended_ns, nodes.name, nodes.newest_end_ns, _runs.node_id).join(
+    nodes = schema.nodes.c
+    runs = select(_runs.id, _runs.run, _runs.ended_ns, nodes.name, nodes.newest_end_ns).join(
         schema.nodes, nodes.id == _runs.node_id
     )
     with engine.connect() as connection:
@@ -135,14 +136,15 @@ def is_accounted(engine: Engine, unit: NotableUnit) -> bool:
         seen = {(row.name, found["node"] if (found := _SLURMD.search(row.run)) else "") for row in rows}
         if unit.placed is not None and len(seen) < len(unit.placed):
             return False
-        first_ns = min(int(unit.started_at.timestamp()) * 10**9, unit.ended_ns) - HOUR_NS
-        pending = select(touched.node_id).where(
-            touched.width == "hour",
-            touched.node_id.in_({row.node_id for row in rows}),
-            touched.start_ns > first_ns,
-            touched.start_ns <= unit.ended_ns,
-        )
-        return connection.execute(pending.limit(1)).first() is None
+        ids = [row.id for row in rows]
+        return _energy(connection, schema.run_totals, ids) == _energy(connection, schema.usage_hour, ids)
+
+
+def _energy(connection: Connection, table: Table, run_ids: Sequence[int]) -> int:
+    """Return what stands in a table of some runs, microjoules. Emissions are made of hours, with them."""
+    one = sum((func.coalesce(table.c[name], 0) for name in ENERGY_COLUMN_NAMES), start=literal(0))
+    found = connection.execute(select(func.sum(one)).where(table.c.unit_run_id.in_(run_ids))).scalar_one()
+    return int(found or 0)
 
 
 def write_decisions(engine: Engine, subject: str, decisions: Sequence[Decision], now_ns: int) -> None:

@@ -22,11 +22,9 @@ from kwhere.resource_managers.registry import BuiltManager
 from kwhere.resource_managers.resource_manager import NotingManager
 from kwhere.server.passes import ServerPass, Turn
 
-INTERVAL_SECONDS = 60
+MINUTE_SECONDS = 60
 EXAMINED_PER_NOTE = 4
 """Of several units looked at one may be ready."""
-AGAIN_SECONDS = 600
-"""One that is not ready is looked at again after so long, then as long again as it is old."""
 RECENT_SECONDS = 7200
 DEEP_SECONDS = 3600
 """Units that ended lately are looked for each time, all that may be written about now and then."""
@@ -67,16 +65,19 @@ class NotePass:
         self._book = book
         self._reader = reader
         self._clock = clock
+        settings = book.settings
+        self._interval_seconds = max(manager.settings.interval_seconds, MINUTE_SECONDS / settings.per_minute)
+        self._per_look = max(1, int(settings.per_minute * min(self._interval_seconds / MINUTE_SECONDS, 1.0)))
         self._due_ns = 0
         self._deep_ns = 0
 
     def is_due(self) -> bool:
-        """Return whether a minute is over."""
+        """Return whether it may write again."""
         return self._clock.monotonic_ns() >= self._due_ns
 
     def run(self, turn: Turn) -> None:
         """Write about units that are ready. Raises KwhereError where the manager is away; they are tried again."""
-        self._due_ns = self._clock.monotonic_ns() + INTERVAL_SECONDS * NANOSECONDS_PER_SECOND
+        self._due_ns = self._clock.monotonic_ns() + _ns(self._interval_seconds)
         ready = self._ready(turn)
         if not ready or not turn.goes_on():
             return
@@ -102,14 +103,14 @@ class NotePass:
         settled_ns = now_ns - _ns(settings.settle_seconds)
         is_deep = self._clock.monotonic_ns() >= self._deep_ns
         ended = (oldest_ns if is_deep else max(oldest_ns, settled_ns - _ns(RECENT_SECONDS)), settled_ns)
-        limit = settings.per_minute * EXAMINED_PER_NOTE
+        limit = self._per_look * EXAMINED_PER_NOTE
         found = notable_units(self._engine, state.cluster_id, self._manager.claims, ended, now_ns, limit)
         if is_deep and len(found) < limit // 2:
             self._deep_ns = self._clock.monotonic_ns() + _ns(DEEP_SECONDS)
         ready: list[_Ready] = []
         undecided: list[Decision] = []
         for unit in found:
-            if not turn.goes_on() or len(ready) >= settings.per_minute:
+            if not turn.goes_on() or len(ready) >= self._per_look:
                 break
             judged = self._judge(unit, now_ns, oldest_ns)
             if isinstance(judged, Decision):
@@ -127,7 +128,8 @@ class NotePass:
         line = self._line(unit)
         if line is not None:
             return _Ready(unit, NotedRun(unit.unit, unit.shown, unit.started_at), line)
-        wait_ns = max(_ns(AGAIN_SECONDS), now_ns - unit.ended_ns)
+        # One that is not ready is looked at again when it is twice as old.
+        wait_ns = max(_ns(max(self._book.settings.settle_seconds, 1.0)), now_ns - unit.ended_ns)
         return Decision(unit, Outcome.WAITING, next_ns=now_ns + wait_ns)
 
     def _line(self, unit: NotableUnit) -> str | None:
@@ -153,7 +155,7 @@ class NotePass:
         except SourceError as error:
             return Decision(unit, Outcome.REFUSED, standing, error=str(error)), None
         except KwhereError as error:
-            wait = min(INTERVAL_SECONDS * 2.0**unit.attempts, LONGEST_SECONDS)
+            wait = min(MINUTE_SECONDS * 2.0**unit.attempts, LONGEST_SECONDS)
             next_ns = self._clock.utc_ns() + _ns(wait)
             return Decision(unit, Outcome.FAILED, standing, error=str(error), next_ns=next_ns), error
         return Decision(unit, Outcome.WRITTEN, text, before=standing), None
