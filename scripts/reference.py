@@ -86,7 +86,8 @@ def settings() -> str:
 
 def cli() -> str:
     """Return the page of every command with its help text."""
-    lines = ["# Command line\n", "Exit codes: 0 done, 1 not found, denied or failed, 2 usage or settings, 130 Ctrl-C.\n"]
+    codes = "Exit codes: 0 done, 1 not found, denied or failed, 2 usage or settings, 130 Ctrl-C.\n"
+    lines = ["# Command line\n", codes]
     context = _context(root, "kwhere", None)
     lines += ["```text", root.get_help(context), "```\n"]
     for name in COMMANDS:
