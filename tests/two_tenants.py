@@ -25,6 +25,8 @@ from kwhere.web.app import build_pages
 
 SECRET = "proxy-secret-of-at-least-32-characters"
 NOW = datetime.fromtimestamp(T0_NS / SECOND_NS + 7260, UTC)
+AIR = {"project": "air", "name": "cfd run"}
+CFD = {"project": "cfd", "name": "cfd run"}
 FOREIGN = ("bob", "carol", "secretjob", "darkproject", "b-0", "b-1", "w-bob", "Bob B")
 """Words that only others' rows hold."""
 
@@ -34,18 +36,25 @@ def fill(engine: Engine, *, others: bool) -> Site:
     site = Site(engine)
     keep(site, fixed(100.0))
     if others:
-        _tell_of_others(engine)
-        site.take(_journal("n2", "bob", "b", 120, project="darkproject"))
+        # First of all, so that every id of alice's is another.
         site.take(_journal("n3", "carol", "b", 9, project="cfd"), "c2")
+        _tell_of_others(engine)
+        site.take(_journal("n2", "bob", "b", 400, project="cfd"))
+        site.take(_journal("n4", "carol", "d", 500, project="air"))
+        site.take(_journal("n5", "bob", "b", 120, project="darkproject"))
     site.take(_shared_node(others))
     site.clock.now_ns = int(NOW.timestamp()) * SECOND_NS
     site.roll()
     tell(engine, said("a-0", 0, 1200, user="alice", project="cfd", name="cfd run", nodes=("n1",)))
     tell(engine, said("silent", 60, 600, user="alice", project="cfd"))
-    members = [Membership("alice", "cfd"), *([Membership("bob", "darkproject")] if others else [])]
+    members = [
+        Membership("alice", "cfd"),
+        Membership("alice", "air"),
+        *([Membership("bob", "darkproject")] if others else []),
+    ]
     accounts = [Account("cfd", "fluids"), *([Account("darkproject", "secret")] if others else [])]
     write_accounts(engine, turn_of(engine, T0_NS), Accounts(tuple(accounts), tuple(members)))
-    waiting = [_waits("w-alice", "alice"), *([_waits("w-bob", "bob")] if others else [])]
+    waiting = [*(_waits(f"w-alice{at}", "alice") for at in range(3)), *([_waits("w-bob", "bob")] if others else [])]
     write_queue(engine, turn_of(engine, T0_NS), waiting)
     taken = 40.0 if others else 8.0
     write_nodes(engine, turn_of(engine, T0_NS), [_node("n1", taken), *([_node("n2", 4)] if others else [])])
@@ -73,9 +82,7 @@ def _shared_node(others: bool) -> HandJournal:
     journal = HandJournal(node="n1", machine_id="machine-n1")
     for _ in range(120):
         entries = [
-            unit(
-                key(f"a-{at}"), figures((at + 1) * J, J, cpu_ns=SECOND_NS), user="alice", project="cfd", name="cfd run"
-            )
+            unit(key(f"a-{at}"), figures((at + 1) * J, J, cpu_ns=SECOND_NS), user="alice", **(AIR if at else CFD))
             for at in range(4)
         ]
         if others:

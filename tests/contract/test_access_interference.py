@@ -35,10 +35,13 @@ _QUERY_WORDS = """
 cluster=c1 cluster=c2 limit=1 user=bob project=darkproject node=n1 q=secret span=24h from=-3h format=csv after=nonsense
 """
 _LIST_WORDS = """
+limit=1&sort=-submitted_at limit=1&sort=asked_cpus
 node=n2 user=alice project=cfd q=cfd sort=-power_watts sort=started_at sort=-cpu_seconds manager=slurm names=power
 by=user by=project by=node by=day by=cluster&from=-3h by=manager state=running state=ended state=vanished state=pending
 run=a-0@1764000000 run=b-0@1764000000 limit=0 from=x from=-400d&to=-399d X-Scope-OrgID=other
 """
+_ACCOUNTS = ("/users", "/projects", "/memberships", "/clusters")
+_ACCOUNT_WORDS = "limit=1&sort=last_seen_at limit=1&sort=-last_seen_at limit=1&sort=-name q=a"
 _LISTS = ("/units", "/usage", "{unit:path}", "/series", "/queue")
 SAID_BY_HEADERS = ("date",)
 
@@ -82,7 +85,8 @@ def _both(twins: tuple[AsgiClient, AsgiClient], path: str, **headers: str) -> ht
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_case_users_3_4_nothing_of_others_shows(twins: tuple[AsgiClient, AsgiClient], template: str) -> None:
     first, *others = _paths(template)
-    queries = [*_QUERY_WORDS.split(), *(_LIST_WORDS.split() if template.endswith(_LISTS) else ())]
+    more = _LIST_WORDS if template.endswith(_LISTS) else _ACCOUNT_WORDS if template.endswith(_ACCOUNTS) else ""
+    queries = [*_QUERY_WORDS.split(), *more.split()]
     for path in (first, *others):
         # Each query on the route's first place; the others as they are: a route reads its places before its query.
         for query in ["", *queries] if path == first else [""]:

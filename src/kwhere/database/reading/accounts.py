@@ -61,13 +61,23 @@ def _list(
         .where(*seen, *_conditions(table, query))
     )
     # By name: cluster by cluster.
-    column = _clusters.name if query.sort is AccountSort.NAME else words.last_seen_ns
+    column = _clusters.name if query.sort is AccountSort.NAME else _last_seen(moment, table, owner)
     order = Order(str(query.sort), column, (_clusters.name, words.name), query.descending)
     rows, after = take_page(moment.connection, statement, order, query.after, limit)
     ids = [row.id for row in rows]
     sums, guests = _sums(moment, owner, ids), _in_guests(moment, owner, ids, query.cluster)
     items = tuple(_record(moment, row, sums.get(row.id), guests.get(row.id, _NOTHING)) for row in rows)
     return AccountPage(items, after)
+
+
+def _last_seen(moment: Moment, table: Table, owner: str) -> ColumnElement[int]:
+    """Return when an account was seen last, to the hour, as an expression; what is not seen does not move it."""
+    if moment.sight.everything:
+        return table.c.last_seen_ns
+    newest = func.coalesce(func.max(_totals.newest_end_ns), 0)
+    units = schema.units.join(schema.unit_totals, _totals.unit_id == _units.id)
+    query = select(newest - newest % HOUR_NS).select_from(units).where(_units[owner] == table.c.id)
+    return query.where(*moment.sight.units()).correlate(table).scalar_subquery()
 
 
 def _conditions(table: Table, query: AccountQuery) -> list[ColumnElement[bool]]:

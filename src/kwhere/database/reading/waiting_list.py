@@ -49,7 +49,7 @@ def list_waiting(moment: Moment, query: WaitingQuery) -> WaitingPage:
         .outerjoin(schema.projects, _projects.id == _waiting.project_id)
         .where(*seen_waiting(moment), *_conditions(query))
     )
-    key = (_waiting.cluster_id, _waiting.manager, _waiting.unit)
+    key = (_clusters.name, _waiting.manager, _waiting.unit)
     order = Order(str(query.sort), _SORTS[query.sort], key, query.descending)
     rows, after = take_page(moment.connection, statement, order, query.after, max(1, min(query.limit, MOST)))
     return WaitingPage(tuple(_record(row) for row in rows), after)
