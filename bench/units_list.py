@@ -34,8 +34,8 @@ BATCH = 10_000
 YEAR_NS = 365 * 86_400 * 10**9
 
 
-def fill(engine: Engine, units: int) -> None:
-    """Make `units` units of one node run each, over one year."""
+def fill(engine: Engine, units: int, span_ns: int = YEAR_NS) -> None:
+    """Make `units` units of one node run each, over one year unless told otherwise."""
     now_ns, dice = time.time_ns(), random.Random(1)
     with writing(engine).begin() as connection:
         bulk.insert(connection, schema.clusters, ("id", "name"), [(1, "c1")])
@@ -46,19 +46,21 @@ def fill(engine: Engine, units: int) -> None:
     for first in range(1, units + 1, BATCH):
         ids = range(first, min(first + BATCH, units + 1))
         with writing(engine).begin() as connection:
-            _fill_batch(connection, ids, units, now_ns, dice)
+            _fill_batch(connection, ids, units, now_ns, dice, span_ns)
     with writing(engine).begin() as connection:
         connection.execute(text("ANALYZE"))
 
 
-def _fill_batch(connection: object, ids: range, units: int, now_ns: int, dice: random.Random) -> None:
+def _fill_batch(
+    connection: object, ids: range, units: int, now_ns: int, dice: random.Random, span_ns: int = YEAR_NS
+) -> None:
     unit_rows: list[bulk.Row] = []
     total_rows: list[bulk.Row] = []
     run_rows: list[bulk.Row] = []
     figure_rows: list[bulk.Row] = []
     for n in ids:
         user, project = int(dice.paretovariate(0.3)) % USERS + 1, dice.randrange(200) + 1
-        start_ns = now_ns - YEAR_NS + YEAR_NS * n // units
+        start_ns = now_ns - span_ns + span_ns * n // units
         ended_ns = None if n > units - RUNNING else start_ns + dice.randrange(60, 86_400) * 10**9
         newest_ns = ended_ns or now_ns
         energy_uj, cpu_ns = int(dice.lognormvariate(22, 3)), dice.randrange(10**15)

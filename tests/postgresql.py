@@ -1,11 +1,13 @@
 """A PostgreSQL of our own: its own data directory, a free port, gone at exit."""
 
 import atexit
+import contextlib
 import functools
 import glob
 import itertools
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -42,45 +44,57 @@ def _administer(base: str, statement: str) -> None:
     engine.dispose()
 
 
+class PostgresServer:
+    """One server: its own data directory and port; what was committed outlives `kill`."""
+
+    def __init__(self) -> None:
+        self._binaries = Path(sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1])
+        self._home = Path(tempfile.mkdtemp(prefix="kwhere-pg-"))
+        os.chmod(self._home, 0o755)
+        shutil.chown(self._home, "postgres", "postgres")
+        port = _free_port()
+        self.base = f"postgresql+psycopg://postgres@127.0.0.1:{port}"
+        options = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+        _as_postgres([self._binaries / "initdb", "-D", self._home / "data", *options])
+        self._options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self._home} -c fsync=off"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, the first time or again."""
+        self._control("-w", "-t", "30", "-l", self._home / "log", "-o", self._options, "start")
+
+    def kill(self) -> None:
+        """End all its processes at once, as after a crash."""
+        pid = int((self._home / "data/postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+    def new_database(self, name: str, template: str = "template1") -> str:
+        """Return the URL of a fresh database."""
+        _administer(self.base, f"CREATE DATABASE {name} TEMPLATE {template}")
+        return f"{self.base}/{name}"
+
+    def stop(self) -> None:
+        """End it and remove its files."""
+        with contextlib.suppress(RuntimeError):
+            self._control("-m", "immediate", "stop")
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _control(self, *words: str | Path) -> None:
+        _as_postgres([self._binaries / "pg_ctl", "-D", self._home / "data", *words])
+
+
 @functools.cache
 def _server() -> str:
     """Start the server once per process; return its URL without a database."""
-    binaries = Path(sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1])
-    home = Path(tempfile.mkdtemp(prefix="kwhere-pg-"))
-    os.chmod(home, 0o755)
-    shutil.chown(home, "postgres", "postgres")
-    port = _free_port()
-    _as_postgres(
-        [
-            binaries / "initdb",
-            "-D",
-            home / "data",
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C.UTF-8",
-        ]
-    )
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home} -c fsync=off"
-    _as_postgres(
-        [binaries / "pg_ctl", "-D", home / "data", "-w", "-t", "30", "-l", home / "log", "-o", options, "start"]
-    )
-    atexit.register(_stop, binaries, home)
-    base = f"postgresql+psycopg://postgres@127.0.0.1:{port}"
-    _administer(base, f"CREATE DATABASE {TEMPLATE}")
-    engine = open_engine(DatabaseSettings(url=f"{base}/{TEMPLATE}"))
+    server = PostgresServer()
+    atexit.register(server.stop)
+    engine = open_engine(DatabaseSettings(url=server.new_database(TEMPLATE)))
     upgrade(engine)
     engine.dispose()
-    return base
-
-
-def _stop(binaries: Path, home: Path) -> None:
-    _as_postgres([binaries / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop"])
-    shutil.rmtree(home, ignore_errors=True)
+    return server.base
 
 
 def _as_postgres(command: list[str | Path]) -> None:

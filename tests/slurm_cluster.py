@@ -18,6 +18,8 @@ from pathlib import Path
 
 CLUSTER = "testslurm"
 NODES = ("n1", "n2")
+SAVE_SECONDS = 6
+"""A little longer than slurmctld lets a change wait before it writes its state."""
 USERS = {"kwalice": "proj1", "kwbob": "proj2"}
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "munged", "mariadbd", "sacct", "sbatch", "scontrol")
 _ADMIN_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
@@ -118,8 +120,10 @@ def _free_ports(count: int) -> int:
 class SlurmCluster:
     """One instance; `start` brings all of it up, `stop` takes all of it down."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, more_conf: str = "") -> None:
+        """`more_conf` are further lines of slurm.conf; `{root}` in them is this instance's folder."""
         self.root = root
+        self._more_conf = more_conf
         self.host = socket.gethostname().split(".")[0]
         first = _free_ports(7)
         self._ports = {"ctld": first, "dbd": first + 1, "sql": first + 2, "rest": first + 3, "slurmd": first + 4}
@@ -153,12 +157,12 @@ class SlurmCluster:
         for root in Path("/sys/fs/cgroup").glob("*/slurm_n[12]"):
             self._clear(root)
 
-    def kill(self, name: str) -> None:
-        """End one daemon."""
+    def kill(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
+        """End one daemon, politely unless told otherwise."""
         child = self._children.pop(name, None)
         if child is None:
             return
-        child.send_signal(signal.SIGTERM)
+        child.send_signal(how)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(10)
         child.kill()
@@ -216,6 +220,10 @@ class SlurmCluster:
             seconds,
         )
 
+    def wait_saved(self) -> None:
+        """Wait until slurmctld has written what it knows now: killed before, it would begin jobs a second time."""
+        time.sleep(SAVE_SECONDS)
+
     def _write(self) -> None:
         for name in ("etc", "run", "state", "log", "spool", "out", *(f"spool/{node}" for node in NODES)):
             (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -224,7 +232,7 @@ class SlurmCluster:
         # Ids that no other test's jobs on this host have.
         words["first_job"] = 1_000_000 + secrets.randbelow(10_000) * 1000
         etc = self.root / "etc"
-        (etc / "slurm.conf").write_text(_SLURM_CONF.format(**words), encoding="utf-8")
+        (etc / "slurm.conf").write_text((_SLURM_CONF + self._more_conf).format(**words), encoding="utf-8")
         (etc / "cgroup.conf").write_text(_CGROUP_CONF, encoding="utf-8")
         devices = self.root / "dev"
         devices.mkdir(exist_ok=True)
@@ -333,9 +341,9 @@ class SlurmCluster:
 
 
 @contextlib.contextmanager
-def running_cluster(root: Path) -> Iterator[SlurmCluster]:
+def running_cluster(root: Path, more_conf: str = "") -> Iterator[SlurmCluster]:
     """Run one for the time of the block."""
-    cluster = SlurmCluster(root)
+    cluster = SlurmCluster(root, more_conf)
     try:
         cluster.start()
         yield cluster
