@@ -42,6 +42,7 @@ class AdmissionWebhookSettings(BaseModel):
             "system:serviceaccount:kuberay-system:*",
             "system:serviceaccount:kueue-system:*",
             "system:serviceaccount:lws-system:*",
+            "system:serviceaccount:openshift-*",
             "system:serviceaccount:spark-operator:*",
         ),
         description="Users, `*` for any characters, who make objects for others: controllers and dashboards. Their own"

@@ -367,6 +367,7 @@ def test_a_token_that_was_renewed_is_read_again(cluster: FakeKubernetes, tmp_pat
 
     assert caught.value.reason == "permission"
     assert found.items == ()
+    assert source.watch(PODS, found.version, 1).events == ()
     file.unlink()
     with pytest.raises(Unavailable) as lost:
         source.list_all(PODS)
