@@ -46,7 +46,7 @@ class Grants:
     def _visibility(self, person: PersonSettings, roles: Collection[Role]) -> Visibility:
         if not SEES_ALL.isdisjoint(roles):
             return EVERYTHING
-        users = _accounts(person.accounts) or frozenset({AccountName(person.name)})
+        users = _accounts(person.accounts) or self._named(person.name)
         is_manager = Role.PROJECT_MANAGER in roles
         return Visibility(
             users=users,
@@ -54,6 +54,10 @@ class Grants:
             members=users if is_manager else frozenset(),
             site=self._settings.users_see_nodes,
         )
+
+    def _named(self, name: str) -> frozenset[AccountName]:
+        clusters = self._settings.clusters
+        return frozenset(AccountName(name, cluster) for cluster in clusters) or frozenset({AccountName(name)})
 
 
 def _accounts(settings: Iterable[AccountSettings]) -> frozenset[AccountName]:

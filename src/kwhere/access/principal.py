@@ -41,10 +41,14 @@ class Principal:
         """Return the roles in words, the widest last."""
         return ", ".join(str(role) for role in Role if role in self.roles) or "no role"
 
-    def reason_to_see(self, user: str | None, project: str | None) -> str:
-        """Return why they may see a unit of `user` and `project`, in words."""
+    def is_own(self, cluster: str, user: str | None) -> bool:
+        """Return whether what belongs to a user of a cluster is their own."""
         own = self.visibility.users or frozenset({AccountName(self.name)})
-        if user is not None and any(account.name == user for account in own):
+        return user is not None and (AccountName(user) in own or AccountName(user, cluster) in own)
+
+    def reason_to_see(self, cluster: str, user: str | None, project: str | None) -> str:
+        """Return why they may see a unit of `user` and `project`, in words."""
+        if self.is_own(cluster, user):
             return "it is yours"
         if self.sees_everything:
             return f"you are {self.shown_roles}"

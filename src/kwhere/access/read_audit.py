@@ -11,7 +11,6 @@ from kwhere.core.clock import Clock
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import audit
 from kwhere.database.engine import writing
-from kwhere.database.visibility import AccountName
 from kwhere.database.witness import Owners, Witness
 
 ONCE_NS = 3600 * NANOSECONDS_PER_SECOND
@@ -57,12 +56,8 @@ class _Watched:
 
     def saw(self, action: str, subject: str, owners: Owners) -> None:
         """Note it, unless all of it is the principal's own."""
-        if any(not self._is_own(cluster, user) for cluster, user in owners):
+        if not all(self._principal.is_own(cluster, user) for cluster, user in owners):
             self._note(self._principal, action, subject)
-
-    def _is_own(self, cluster: str, user: str | None) -> bool:
-        own = self._principal.visibility.users or frozenset({AccountName(self._principal.name)})
-        return user is not None and (AccountName(user) in own or AccountName(user, cluster) in own)
 
 
 Witnesses = Callable[[Principal], Witness | None]

@@ -37,7 +37,8 @@ class PersonSettings(_Model):
         default=(), description="Projects whose units they see, whether they are members or not."
     )
     accounts: tuple[AccountSettings, ...] = Field(
-        default=(), description="Users that they are. None: the user of their own name, in every cluster."
+        default=(),
+        description="Users that they are. None: the user of their own name, in the clusters of `access.clusters`.",
     )
 
     @field_validator("name")
@@ -166,6 +167,11 @@ class AccessSettings(_Model):
     audit_reads: bool = Field(
         default=True,
         description="Whether the audit log holds who looked at others' units; once per hour for the same thing.",
+    )
+    clusters: tuple[str, ...] = Field(
+        default=(),
+        description="Clusters in which the user of somebody's name is that person; elsewhere only `accounts` count. "
+        "None: all clusters.",
     )
     people: tuple[PersonSettings, ...] = Field(default=(), description="Who is more than a user.")
     groups: tuple[GroupSettings, ...] = Field(default=(), description="Groups that give roles.")

@@ -188,6 +188,17 @@ def test_a_manager_sees_the_projects_they_are_in_and_those_they_were_given() -> 
     assert (set(seen.projects), set(seen.members)) == ({AccountName("cfd", "c1")}, {AccountName("lead")})
 
 
+def test_a_name_counts_in_the_clusters_that_share_it() -> None:
+    grants = Grants(SETTINGS.model_copy(update={"clusters": ("c1", "c2")}))
+
+    seen = {
+        name: set(grants.principal(name, "test", [Role.USER]).visibility.users) for name in ("al", "mail@b.example")
+    }
+
+    assert seen["al"] == {AccountName("al", "c1"), AccountName("al", "c2")}
+    assert seen["mail@b.example"] == {AccountName("ann", "c1"), AccountName("ann2")}
+
+
 def test_who_lacks_a_role_is_told_which() -> None:
     grants = Grants(SETTINGS)
     alice = grants.principal("alice", "test", grants.roles_of("alice"))

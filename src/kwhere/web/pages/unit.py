@@ -95,7 +95,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
     runs = account.unit_runs(record.cluster, record.manager, record.unit, RUNS_SHOWN + 1)
     context = {
         "record": record,
-        "why_seen": pages.sources.principal.reason_to_see(record.user, record.project),
+        "why_seen": pages.sources.principal.reason_to_see(record.cluster, record.user, record.project),
         "choice": choice,
         "zone": pages.zone,
         "said": said_of(record, pages.now),
