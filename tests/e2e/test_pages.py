@@ -28,8 +28,18 @@ PAGES = {
     "unit-ended": "/units/local/slurm/4199",
     "nodes": "/nodes",
     "node": "/nodes/node-a",
+    "clusters": "/clusters",
+    "cluster": "/clusters/local",
+    "cluster-nodes": "/clusters/local/nodes",
+    "queue": "/queue",
+    "users": "/users",
+    "user": "/users/alice",
+    "projects": "/projects",
+    "project": "/projects/aero",
+    "unit-compared": "/units/local/slurm/4243",
     "usage": "/usage",
     "usage-by-day": "/usage?by=day",
+    "usage-by-week": "/usage?by=week",
     "emissions": "/emissions",
     "methodology": "/methodology",
 }
@@ -99,7 +109,8 @@ def test_a_browser_walks_every_page(browser: Browser, base_url: str, mode: str) 
 def test_text_stands_out_from_its_ground(browser: Browser, base_url: str, mode: str) -> None:
     context = _enter(browser, base_url, mode)
     too_faint: list[str] = []
-    for path in ("/", "/units", "/units/local/slurm/4242", "/emissions", "/methodology"):
+    paths = ("/", "/units", "/units/local/slurm/4242", "/clusters/local", "/projects/aero", "/emissions", "/methodology")
+    for path in paths:
         page, _ = visit(context, base_url + path)
         too_faint += [f"{path} {mode}: {found}" for found in text_faults(page)]
         page.close()
@@ -110,7 +121,7 @@ def test_text_stands_out_from_its_ground(browser: Browser, base_url: str, mode: 
 
 def test_nothing_jumps_while_a_page_loads(browser: Browser, base_url: str) -> None:
     context = _enter(browser, base_url, "light")
-    for path in ("/", "/units", "/units/local/slurm/4242", "/nodes/node-a"):
+    for path in ("/", "/units", "/units/local/slurm/4242", "/nodes/node-a", "/clusters/local", "/users/alice"):
         page, _ = visit(context, base_url + path)
         shift = page.evaluate(
             """() => new Promise((done) => new PerformanceObserver((list) => done(
@@ -227,7 +238,7 @@ def test_times_can_be_read_in_the_viewers_zone(browser: Browser, base_url: str) 
 def test_an_empty_account_is_explained(browser: Browser) -> None:
     with serve(_app(FakeAccount(empty=True, zone=None))) as url:
         context = _enter(browser, url, "light")
-        for name in ("overview", "units", "nodes", "usage", "emissions", "methodology"):
+        for name in ("overview", "units", "nodes", "clusters", "queue", "usage", "emissions", "methodology"):
             page, faults = visit(context, url + PAGES[name])
             page.screenshot(path=PICTURES / f"{name}-empty.png", full_page=True)
             assert faults == []
@@ -235,6 +246,19 @@ def test_an_empty_account_is_explained(browser: Browser) -> None:
         page, _ = visit(context, url)
         assert page.get_by_text("Waiting for the first slot.").is_visible()
         context.close()
+
+
+def test_the_numbers_of_a_trend_can_be_opened_without_script(browser: Browser, base_url: str) -> None:
+    context = _enter(browser, base_url, "no-script")
+    page, faults = visit(context, f"{base_url}/projects/aero?trend=week")
+
+    assert not page.locator(".numbers table").is_visible()
+    page.get_by_text("The same in numbers").click()
+    assert page.locator(".numbers tbody tr").first.inner_text().startswith("2026-W48")
+    page.get_by_role("link", name="alice").first.click()
+    page.wait_for_url("**/users/alice**")
+    assert faults == []
+    context.close()
 
 
 def test_ten_thousand_units_are_paged_through(browser: Browser) -> None:
