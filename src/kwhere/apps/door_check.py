@@ -26,6 +26,9 @@ def load_tls(file: Path | None) -> ssl.SSLContext | None:
     if file is None:
         return None
     web = load_web_config(file)
-    if web.users or web.headers:
-        raise ConfigError(f"server.web_config_file: {file}: expected tls_server_config alone; people are in `access`")
+    if web.users or web.headers or web.client_allowed_sans:
+        raise ConfigError(
+            f"server.web_config_file: {file}: expected a tls_server_config without client_allowed_sans and no more:"
+            " people are in `access`, names of a proxy's certificate in `access.proxy.client_names`"
+        )
     return web.tls

@@ -203,7 +203,10 @@ class Reader:
         limit: int = 200,
     ) -> MembershipPage:
         """Return one page of who may charge which project. Raises BadCursor."""
-        return self._ask(lambda moment: list_memberships(moment, cluster, user, project, after, limit))
+        page = self._ask(lambda moment: list_memberships(moment, cluster, user, project, after, limit))
+        words = words_of({"cluster": cluster, "user": user, "project": project})
+        self._tell("list members", words, [(item.cluster, item.user) for item in page.items])
+        return page
 
     def waiting(self, query: WaitingQuery) -> WaitingPage:
         """Return one page of units that wait in a queue. Raises BadCursor."""
