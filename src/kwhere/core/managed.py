@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kwhere.core.timespan import Span
+
 
 @dataclass(frozen=True, slots=True)
 class ManagerAllocation:
@@ -52,6 +54,12 @@ class ManagerUnit:
     """What else a person may want to see."""
     elapsed_seconds: float | None = None
     """How long it held its allocation, times of suspension left out; None: from its start to its end."""
+
+    def lived_within(self, span: Span) -> bool:
+        """Return whether it lived within a span; the moment of its end is no longer part of its life."""
+        if self.started_at >= span.end:
+            return False
+        return self.ended_at is None or self.ended_at > span.start or self.started_at >= span.start
 
 
 def run_name(unit: str, started_at: datetime) -> str:

@@ -59,7 +59,7 @@ class KubernetesManager:
             if not self._is_whole or self._heard_at is None or self._heard_at < span.end:
                 self._catch_up(self._watch_seconds())
             tenancy = self._facts.facts.tenancy
-            return [tenancy.of(unit) for unit in self._memory.units() if _lived(unit, span)]
+            return [tenancy.of(unit) for unit in self._memory.units() if unit.lived_within(span)]
 
     def fetch_accounts(self) -> Accounts:
         """Return a project per namespace, and who owns it or may work in it."""
@@ -176,10 +176,6 @@ class KubernetesManager:
 
 def _name(item: JsonValue) -> str:
     return text(member(item, "metadata", "name"))
-
-
-def _lived(unit: ManagerUnit, span: Span) -> bool:
-    return unit.started_at < span.end and (unit.ended_at is None or unit.ended_at >= span.start)
 
 
 def build(settings: KubernetesSettings, clock: Clock) -> KubernetesManager:

@@ -1,7 +1,7 @@
 """OAR 2 and 3: jobs with their owners, projects, resources and nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
@@ -75,10 +75,11 @@ class OarManager:
         resources = self._resources_if_allowed()
         for document, place in self._source.jobs(span):
             for job in read_jobs(document, place, self._zone, faults):
-                if job.job_id not in seen and _lived_within(job, span):
-                    seen.add(job.job_id)
+                unit = unit_of(self.cluster, job, resources)
+                if unit.unit not in seen and unit.lived_within(span):
+                    seen.add(unit.unit)
                     self._tell_strange(job)
-                    yield unit_of(self.cluster, job, resources)
+                    yield unit
         self._tell(faults, "jobs left out")
 
     def fetch_queue(self) -> Queue:
@@ -187,10 +188,6 @@ def _tags(job: OarJob) -> dict[str, str]:
         said["exit_code"] = str(job.wait_status >> 8)
         said["exit_signal"] = str(job.wait_status & 127) if job.wait_status & 127 else None
     return {name: value for name, value in said.items() if value}
-
-
-def _lived_within(job: OarJob, span: Span) -> bool:
-    return job.started_at < span.end + timedelta(seconds=1) and (job.ended_at is None or job.ended_at >= span.start)
 
 
 def build(settings: OarSettings, clock: Clock) -> OarManager:

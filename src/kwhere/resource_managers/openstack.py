@@ -68,7 +68,7 @@ class OpenStackManager:
             except SourceError as error:
                 faults.append(str(error))
                 continue
-            if unit is None or unit.unit in seen or not _lived_within(unit, span):
+            if unit is None or unit.unit in seen or not unit.lived_within(span):
                 continue
             seen.add(unit.unit)
             yield unit
@@ -154,10 +154,6 @@ class OpenStackManager:
         projects = names_by_id(identity_rows(self._keystone, "/projects", "projects"), domains)
         self._names, self._named_ns = Names(users, projects), self._clock.monotonic_ns()
         return self._names
-
-
-def _lived_within(unit: ManagerUnit, span: Span) -> bool:
-    return unit.started_at < span.end and (unit.ended_at is None or unit.ended_at >= span.start)
 
 
 plugin = ManagerPlugin(

@@ -69,7 +69,7 @@ class SlurmRest:
         faults = Faults()
         for job in read_jobs(document, faults):
             unit = self._reader.unit_of(job)
-            if unit is not None and unit.started_at < span.end:
+            if unit is not None and unit.lived_within(span):
                 yield unit
         self._tell(faults)
 
