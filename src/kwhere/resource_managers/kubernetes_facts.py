@@ -23,7 +23,8 @@ _KUBEFLOW = (api.PROFILES, api.NOTEBOOKS, api.ROLE_BINDINGS, api.WORKFLOWS)
 _SELECTORS = {api.WORKFLOWS: RUN_LABEL}
 """Of what is long, the objects that are wanted, by their metadata alone."""
 _STALE_LOOKS = 3
-"""After so many looks that failed, what was known is no longer shown as if it were so."""
+_STALE_SECONDS = 60
+"""After so many looks that failed, and so long, what was known is no longer shown as if it were so."""
 _SOONEST_NS = 30 * NANOSECONDS_PER_SECOND
 
 log = structlog.get_logger(__name__)
@@ -92,7 +93,8 @@ class FactKeeper:
 
     def _is_fresh(self, path: str) -> bool:
         read_ns = self._read_ns.get(path)
-        longest_s = _STALE_LOOKS * max(self._settings.tenancy_seconds, self._settings.interval_seconds)
+        usual_s = _STALE_LOOKS * max(self._settings.tenancy_seconds, self._settings.interval_seconds)
+        longest_s = max(_STALE_SECONDS, usual_s)
         return read_ns is not None and self._clock.monotonic_ns() - read_ns <= longest_s * NANOSECONDS_PER_SECOND
 
     def _known(self, path: str) -> Sequence[JsonValue]:
