@@ -94,11 +94,14 @@ class Slurm:
         return self._units(text, table, span)
 
     def _units(self, text: str, table: Table, span: Span) -> Iterator[ManagerUnit]:
-        faults = Faults()
+        faults, is_read = Faults(), False
         for job in read_jobs(text, table, faults):
+            is_read = True
             unit = self._reader.unit_of(job)
             if unit is not None and unit.lived_within(span):
                 yield unit
+        if faults.count and not is_read:
+            raise SourceError(f"sacct: no record could be read; {faults.first}")
         self._tell(faults)
 
     def _tell(self, faults: Faults) -> None:
