@@ -109,7 +109,15 @@ def test_a_browser_walks_every_page(browser: Browser, base_url: str, mode: str) 
 def test_text_stands_out_from_its_ground(browser: Browser, base_url: str, mode: str) -> None:
     context = _enter(browser, base_url, mode)
     too_faint: list[str] = []
-    paths = ("/", "/units", "/units/local/slurm/4242", "/clusters/local", "/projects/aero", "/emissions", "/methodology")
+    paths = (
+        "/",
+        "/units",
+        "/units/local/slurm/4242",
+        "/clusters/local",
+        "/projects/aero",
+        "/emissions",
+        "/methodology",
+    )
     for path in paths:
         page, _ = visit(context, base_url + path)
         too_faint += [f"{path} {mode}: {found}" for found in text_faults(page)]
@@ -236,7 +244,9 @@ def test_times_can_be_read_in_the_viewers_zone(browser: Browser, base_url: str) 
 
 
 def test_an_empty_account_is_explained(browser: Browser) -> None:
-    with serve(_app(FakeAccount(empty=True, zone=None))) as url:
+    account = FakeAccount(empty=True, zone=None)
+    account.is_managed = False
+    with serve(_app(account)) as url:
         context = _enter(browser, url, "light")
         for name in ("overview", "units", "nodes", "clusters", "queue", "usage", "emissions", "methodology"):
             page, faults = visit(context, url + PAGES[name])

@@ -175,3 +175,9 @@ def test_a_bar_never_leaves_its_place(amounts: list[float], whole: float) -> Non
 def test_idle_is_hatched() -> None:
     assert fill_of(Component.CPU, Part.IDLE) == "fill-cpu-idle"
     assert fill_of("gpu", "dynamic") == "fill-gpu"
+
+
+def test_a_column_without_a_figure_names_no_unit() -> None:
+    assert column_of([None, None], "bytes").unit == ""
+    assert column_of([], "mass").unit == ""
+    assert column_of([0.0], "bytes").unit == "B"

@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from kwhere.core.errors import NotFound
 from kwhere.core.quantities import joules, seconds
-from kwhere.core.terms import EntryKind
+from kwhere.core.terms import Component, EntryKind, Part
 from kwhere.database.account_records import AccountQuery, AccountRecord
 from kwhere.database.grid import HOUR_NS, Grid, to_ns
 from kwhere.database.periods import Period, periods
 from kwhere.database.place_records import MembershipRecord, WaitingQuery
 from kwhere.database.records import UnitQuery, UnitSort, UsageBy, UsageReport, UsageRow
 from kwhere.web.day_columns import ColumnChart, Layer, Stack, column_chart
-from kwhere.web.formatting import Column, column_of, recent_time_tag
+from kwhere.web.formatting import Column, column_of, fill_of, recent_time_tag
 from kwhere.web.pages.usage import SumRow, sum_row
 from kwhere.web.pages.waiting import waiting_rows
 from kwhere.web.rendering import Pages, url
@@ -53,6 +53,8 @@ class Trend:
 
     by: UsageBy
     chart: ColumnChart
+    legend: Sequence[tuple[str, str]]
+    """Class and name of each layer that any column has, in the order of every legend."""
     rows: Sequence[TrendRow]
     energy: Column
     grams: Column
@@ -223,9 +225,12 @@ def _trend(
     table = [_trend_row(period, rows.get(period.key)) for period in cut[first:]]
     energy = column_of([row.energy_joules for row in table], "energy")
     kept = {key: value for key, value in params.items() if key != "trend"}
+    stacks = [_stack(period.key, rows.get(period.key)) for period in cut[first:]]
+    held = {(layer.css_class, layer.name) for stack in stacks for layer in stack.layers if layer.amount}
     return Trend(
         by,
-        column_chart([_stack(period.key, rows.get(period.key)) for period in cut[first:]], energy),
+        column_chart(stacks, energy),
+        [(fill_of(c, p), f"{c} {p}") for c in Component for p in Part if (fill_of(c, p), f"{c} {p}") in held],
         table,
         energy,
         column_of([row.grams for row in table], "mass"),
@@ -237,10 +242,11 @@ def _trend(
 
 def _stack(key: str, row: UsageRow | None) -> Stack:
     layers: list[Layer] = []
-    for component, parts in row.energy_uj.items() if row else ():
-        for part, amount in (("dynamic", parts.dynamic_uj), ("idle", parts.idle_uj)):
-            css_class = f"fill-{component}" if part == "dynamic" else f"fill-{component}-idle"
-            layers.append(Layer(css_class, f"{component} {part}", None if amount is None else joules(amount)))
+    for component in Component:
+        parts = row.energy_uj.get(component) if row else None
+        for part, amount in ((Part.DYNAMIC, parts.dynamic_uj), (Part.IDLE, parts.idle_uj)) if parts else ():
+            energy = None if amount is None else joules(amount)
+            layers.append(Layer(fill_of(component, part), f"{component} {part}", energy))
     return Stack(key, layers)
 
 
