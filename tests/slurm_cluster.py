@@ -5,6 +5,7 @@ runs at a time.
 """
 
 import contextlib
+import fcntl
 import os
 import pwd
 import secrets
@@ -12,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -342,10 +344,12 @@ class SlurmCluster:
 
 @contextlib.contextmanager
 def running_cluster(root: Path, more_conf: str = "") -> Iterator[SlurmCluster]:
-    """Run one for the time of the block."""
-    cluster = SlurmCluster(root, more_conf)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
+    """Run one for the time of the block, once no other runs here."""
+    with (Path(tempfile.gettempdir()) / "kwhere-tests-slurm.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cluster = SlurmCluster(root, more_conf)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
