@@ -84,6 +84,16 @@ def test_a_unit_is_reported_once_an_agent_tells_of_it(site: Site) -> None:
     assert record.energy_total_uj == 3600 * J
 
 
+def test_case_users_35_core_hours_are_of_the_time_without_suspension(site: Site) -> None:
+    given = ManagerAllocation(cpus=4.0)
+    tell(site.engine, said("7", 0, 3600, allocation=given, elapsed_seconds=600.0), said("8", 0, 3600, allocation=given))
+    tell(site.engine, said("9", 0, allocation=given), said("10", 0, 3600))
+
+    seconds = {unit: site.reader.unit("c1", "slurm", unit).cpu_allocated_seconds for unit in ("7", "8", "9", "10")}
+
+    assert seconds == {"7": 2400.0, "8": 14_400.0, "9": None, "10": None}
+
+
 def test_what_its_manager_lost_ends_when_an_agent_heard_of_it_last(site: Site) -> None:
     site.take(worked(minutes=3))
     job, now_ns = said("7", user="alice"), T0_NS + HOUR_NS

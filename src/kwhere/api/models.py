@@ -179,6 +179,8 @@ class Unit:
     """What stands out; told of one unit, not in lists."""
     elapsed_seconds: float | None = None
     """How long it held its allocation as its manager counts: times of suspension are left out."""
+    cpu_allocated_seconds: float | None = None
+    """CPUs allocated times `elapsed_seconds`, or its whole life: core-hours, times of suspension left out."""
     is_reported: bool = True
     """false: only its manager told of it, no agent has; its figures are missing then."""
 

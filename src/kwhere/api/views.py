@@ -164,6 +164,7 @@ def unit_view(record: UnitRecord, findings: Sequence[Finding] = ()) -> Unit:
         memory_efficiency_ratio=record.memory_efficiency_ratio,
         findings=[FindingView(f.kind, f.text, f.action, f.grave, f.since) for f in findings],
         elapsed_seconds=maybe_seconds(record.elapsed_ns),
+        cpu_allocated_seconds=record.cpu_allocated_seconds,
         is_reported=record.is_reported,
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.core.terms import Component, EntryKind, Flag, Method
 from kwhere.core.timespan import Span
 from kwhere.database.gpu_records import NO_GPUS, GpuTotals, UnitGpu
@@ -221,6 +222,17 @@ class UnitRecord:
     """Of one unit that was asked for: up to when its grams are known; they follow its energy by a pass."""
     is_reported: bool = True
     """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
+
+    @property
+    def cpu_allocated_seconds(self) -> float | None:
+        """Return CPUs allocated times how long it held them, times of suspension left out; None where either lacks."""
+        if self.elapsed_ns is not None:
+            held_seconds = self.elapsed_ns / NANOSECONDS_PER_SECOND
+        elif self.ended_at is not None:
+            held_seconds = (self.ended_at - self.started_at).total_seconds()
+        else:
+            return None
+        return None if self.cpus_allocated is None else self.cpus_allocated * held_seconds
 
     @property
     def memory_efficiency_ratio(self) -> float | None:
