@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
+from pydantic import BeforeValidator
 
 from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, now_of, optional_span
 from kwhere.api.csv_text import (
@@ -33,6 +34,8 @@ from kwhere.series.charts import choose_step
 router = APIRouter(tags=["units"])
 
 Filter = Annotated[str | None, Query(max_length=400)]
+Switch = Annotated[bool, BeforeValidator(lambda given: True if given == "" else given)]
+"""On by its name alone: `?running`."""
 UnitId = Annotated[str, Path(description="The manager's native id, percent-escaped once more for the URL")]
 
 
@@ -66,7 +69,7 @@ def list_units(
     ] = None,
     start: From = None,
     to: To = None,
-    running: Annotated[bool, Query(description="Also units that have not ended, whatever the span")] = False,
+    running: Annotated[Switch, Query(description="Also units that have not ended, whatever the span")] = False,
     q: Annotated[str | None, Query(description="Part of an id, name, user or project", max_length=200)] = None,
     sort: Annotated[str, Query(description="A stored figure, - for descending")] = "-energy_joules",
     limit: Limit = 50,
