@@ -24,9 +24,7 @@ def upgrade() -> None:
     op.create_table(
         "inventory_nodes",
         *_listed("node"),
-        Column(
-            "short", String(255), nullable=False, comment="lower case, up to the first dot: nodes are found by it"
-        ),
+        Column("short", String(255), nullable=False, comment="lower case, up to the first dot: nodes are found by it"),
         Column("rack", String(255)),
         Column("type", String(255)),
         Column("power_limit_watts", Double),
