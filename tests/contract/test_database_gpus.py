@@ -52,7 +52,7 @@ def slot(journal: HandJournal, *gpus: GpuUse, name: str = "a") -> None:
         gpu_held_idle_uj=sum(one.held_idle_uj or 0 for one in gpus),
         gpu_memory_peak_bytes=sum(one.memory_peak_bytes or 0 for one in gpus),
     )
-    held = unit(key(name), numbers, user="alice", project="p1", gpus=gpus)  # type: ignore[arg-type]
+    held = unit(key(name), numbers, user="alice", project="p1", gpus=gpus)
     journal.append([held, unallocated(figures(0, 100, component=Component.GPU))])
 
 
@@ -162,11 +162,11 @@ def test_a_unit_without_gpus_has_none(site: Site) -> None:
 
 def test_a_node_says_who_holds_its_gpus_now(site: Site) -> None:
     journal = HandJournal()
-    first = unit(key("a"), figures(1, 1, gpu_allocated_ns=1), name="train", user="alice", gpus=(use(), use("GPU-1")))  # type: ignore[arg-type]
-    second = unit(key("b"), figures(1, 1, gpu_allocated_ns=1), gpus=(use("GPU-2", index=2, idle_since_ns=T0_NS),))  # type: ignore[arg-type]
-    over = unit(key("c"), figures(1, 1, gpu_allocated_ns=1), gpus=(use("GPU-3", index=3),))  # type: ignore[arg-type]
+    first = unit(key("a"), figures(1, 1, gpu_allocated_ns=1), name="train", user="alice", gpus=(use(), use("GPU-1")))
+    second = unit(key("b"), figures(1, 1, gpu_allocated_ns=1), gpus=(use("GPU-2", index=2, idle_since_ns=T0_NS),))
+    over = unit(key("c"), figures(1, 1, gpu_allocated_ns=1), gpus=(use("GPU-3", index=3),))
     journal.append([first, second, over])
-    journal.append([unit(key("a"), figures(1, 1), name="train", user="alice", gpus=(use(),)), second])  # type: ignore[arg-type]
+    journal.append([unit(key("a"), figures(1, 1), name="train", user="alice", gpus=(use(),)), second])
     site.take(journal)
 
     holds = site.reader.gpu_holds("c1", "n1")

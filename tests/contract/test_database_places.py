@@ -20,6 +20,7 @@ from kwhere.database.manager_states import note_error, note_good
 from kwhere.database.place_records import (
     Amount,
     ManagerNodeQuery,
+    ManagerNodeRecord,
     ManagerNodeSort,
     WaitingQuery,
     WaitingSort,
@@ -74,7 +75,8 @@ def test_nodes_are_paged_in_every_order(site: Site) -> None:
     for sort in ManagerNodeSort:
         for descending in (False, True):
             whole = site.reader.manager_nodes(ManagerNodeQuery(sort=sort, descending=descending)).items
-            found, after = [], None
+            found: list[ManagerNodeRecord] = []
+            after: str | None = None
             while True:
                 page = site.reader.manager_nodes(
                     ManagerNodeQuery(sort=sort, descending=descending, limit=2, after=after)

@@ -21,7 +21,7 @@ def a_journal() -> HandJournal:
         journal.append(
             [
                 unit(key("é%2F"), figures(5 + number, 4, cpu_ns=7, memory_peak_bytes=None), user="zoë", flag="gap"),
-                unit(key("b"), figures(1, 2, component=Component.GPU, gpu_busy_ns=9), labels=(("kube_pod", "p"),)),  # type: ignore[arg-type]
+                unit(key("b"), figures(1, 2, component=Component.GPU, gpu_busy_ns=9), labels=(("kube_pod", "p"),)),
                 system(figures(3, 3)),
                 unallocated(figures(0, 1)),
             ]
