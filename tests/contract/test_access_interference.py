@@ -9,13 +9,15 @@ from urllib.parse import quote
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from sqlalchemy import Engine
 from tests.asgi_client import AsgiClient
-from tests.databases import sqlite_engine
+from tests.databases import engine, sqlite_engine
 from tests.two_tenants import FOREIGN, as_user, fill, open_door
 
 from kwhere.api.app import PREFIX, ROUTES
 from kwhere.web.app import PAGES
 
+__all__ = ["engine"]
 API = tuple(
     f"{PREFIX}{route.path}"
     for module in ROUTES
@@ -54,8 +56,8 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AsgiClient
     fill(engines[0], others=False)
     fill(engines[1], others=True)
     yield open_door(engines[0], place), open_door(engines[1], place)
-    for engine in engines:
-        engine.dispose()
+    for each in engines:
+        each.dispose()
 
 
 def _paths(template: str) -> list[str]:
@@ -103,6 +105,19 @@ def _follow(twins: tuple[AsgiClient, AsgiClient], path: str, query: str, answer:
         answer = _both(twins, f"{path}?{query}&after={quote(after)}")
 
 
+@pytest.mark.slow
+def test_every_route_answers_a_user_and_a_manager_on_either_database(engine: Engine, tmp_path: Path) -> None:
+    fill(engine, others=True)
+    client = open_door(engine, tmp_path, {"people": [{"name": "carol", "roles": ["project manager"]}]})
+    for template, name in itertools.product(TEMPLATES, ("alice", "carol")):
+        path = _paths(template)[0]
+        for query in ("", "limit=1&sort=-last_seen_at", "from=-3h&by=day", "format=csv"):
+            answer = client.get(f"{path}?{query}", headers=as_user(name))
+
+            assert answer.status_code < 500, (path, query, name, answer.text[:300])
+            assert name == "carol" or "darkproject" not in answer.text, path
+
+
 @pytest.mark.parametrize("path", ["/api/v1/units/c1/slurm/b-0", "/units/c1/slurm/b-0", "/api/v1/users/bob"])
 def test_case_users_3_4_foreign_is_missing(twins: tuple[AsgiClient, AsgiClient], path: str) -> None:
     foreign = _both(twins, path)
@@ -129,11 +144,11 @@ def test_the_sites_differ_for_who_sees_everything(tmp_path: Path) -> None:
     people: dict[str, object] = {"people": [{"name": "root2", "roles": ["auditor"]}]}
     found = []
     for name in ("alone", "others"):
-        engine = sqlite_engine(tmp_path / f"{name}.sqlite")
-        fill(engine, others=name == "others")
-        client = open_door(engine, tmp_path, people)
+        opened = sqlite_engine(tmp_path / f"{name}.sqlite")
+        fill(opened, others=name == "others")
+        client = open_door(opened, tmp_path, people)
         found.append([client.get(path, headers=as_user("root2")) for path in ("/api/v1/units", "/", "/nodes/n1")])
-        engine.dispose()
+        opened.dispose()
 
     assert all(answer.status_code == 200 for answers in found for answer in answers)
     for alone, others in zip(*found, strict=True):
