@@ -1,11 +1,11 @@
 """The pass over a manager: nothing is asked for in vain, nothing is lost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, event, select
 from tests.account_site import HandClock
 from tests.journals import SECOND_NS, T0_NS
 from tests.managed_site import T0, said
@@ -176,3 +176,18 @@ def test_accounts_and_nodes_are_read_now_and_then(world: World) -> None:
 
     assert facts_ns == T0_NS
     assert manager_state(world.engine, "c1", "slurm").facts_ns == T0_NS + 600 * SECOND_NS
+
+
+def test_case_ceems_262_277_no_statement_grows_with_the_number_of_units(world: World) -> None:
+    world.told.units = [said(str(n), -1000, -500, user=f"u{n % 700}") for n in range(2500)]
+    most = 0
+
+    @event.listens_for(world.engine, "before_cursor_execute")
+    def count(_: object, __: object, ___: str, parameters: Sequence[object], ____: object, many: bool) -> None:
+        nonlocal most
+        most = most if many else max(most, len(parameters))
+
+    world.run()
+
+    assert len(world.units()) == 2500
+    assert most <= 1100
