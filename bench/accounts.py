@@ -39,28 +39,29 @@ NUMBERS = {
 }
 # Scattered, not random: both databases get the same rows. The cube makes few users busy.
 _SCATTER = "((g * 7919) % 1000003)"
+_SIZE = "((g * 104729 + 17) % 1000003)"
 _USER = f"(1 + ({_SCATTER} * {_SCATTER} / 1000003 * {_SCATTER} / 1000003) * {USERS} / 1000003)"
 _START = ":first + :year / :units * g"
 _ENDS = f"({_START} + 60000000000 + {_SCATTER} * 80000000)"
 _UNITS = f"""
     INSERT INTO units (id, cluster_id, manager, unit, run, scope_node_id, name, user_id, project_id, search, state,
       started_ns, ended_ns, queue)
-    SELECT g, 1, 'slurm', CAST(g AS text), CAST(g AS text), 0, 'job' || (g % 977), {_USER}, 1 + (g * 31) % {PROJECTS},
+    SELECT g, 1, 'slurm', CAST(g AS text), CAST(g AS text), 0, 'job' || (g % 977), {_USER}, 1 + ({_USER} + g % 2) % {PROJECTS},
       CAST(g AS text) || ' job' || (g % 977), 'completed', {_START}, {_ENDS}, 'main' FROM s"""
 _TOTALS = f"""
     INSERT INTO unit_totals (unit_id, newest_end_ns, energy_uj, cpu_ns)
-    SELECT g, {_ENDS}, {_SCATTER} * 1000003 + g, {_SCATTER} * 3600000 FROM s"""
+    SELECT g, {_ENDS}, {_SIZE} * 1000003 + g, {_SCATTER} * 3600000 FROM s"""
 _RUNS = f"""
     INSERT INTO unit_runs (id, node_id, kind, manager, unit, run, unit_id, started_ns, ended_ns, claim)
     SELECT g, 1 + g % {NODES}, 'unit', 'slurm', CAST(g AS text), CAST(g AS text), g, {_START}, {_ENDS}, 'claimed'
     FROM s"""
 _RUN_TOTALS = f"""
     INSERT INTO run_totals (unit_run_id, newest_end_ns, flags, cpu_dynamic_uj, cpu_user_ns, cpu_allocated_ns)
-    SELECT g, {_ENDS}, 0, {_SCATTER} * 1000003 + g, {_SCATTER} * 3600000, {_SCATTER} * 4000000 FROM s"""
+    SELECT g, {_ENDS}, 0, {_SIZE} * 1000003 + g, {_SCATTER} * 3600000, {_SCATTER} * 4000000 FROM s"""
 _DAY = f"(({_START}) / {DAY_NS} * {DAY_NS})"
 _USAGE = f"""
     INSERT INTO usage_day (unit_run_id, start_ns, node_id, flags, cpu_dynamic_uj, cpu_user_ns, cpu_allocated_ns)
-    SELECT g, {_DAY}, 1 + g % {NODES}, 0, {_SCATTER} * 1000003 + g, {_SCATTER} * 3600000, {_SCATTER} * 4000000
+    SELECT g, {_DAY}, 1 + g % {NODES}, 0, {_SIZE} * 1000003 + g, {_SCATTER} * 3600000, {_SCATTER} * 4000000
     FROM s WHERE {_START} >= :month"""
 _GRAMS = f"""
     INSERT INTO emissions_day (unit_run_id, start_ns, source_id, grams, quality, node_id, computed_ns)
