@@ -212,7 +212,7 @@ class SlurmCluster:
         said = self.run("sbatch", "--parsable", f"--output={out}/%j.out", *options, str(path), user=user)
         return said.strip().split(";")[0]
 
-    def wait_job(self, job: str, states: Sequence[str], seconds: float = 60.0) -> None:
+    def wait_job(self, job: str, states: Sequence[str], seconds: float = 120.0) -> None:
         """Wait until sacct says one of these states."""
         self._wait(
             f"job {job} in {states}",

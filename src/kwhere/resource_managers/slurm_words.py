@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 from kwhere.core.errors import SourceError
 from kwhere.discovery.node_expressions import expand_numbers
@@ -156,6 +157,7 @@ class Tres:
     """By type; `gpu` is what has none. MIG profiles are types of their own."""
 
 
+@lru_cache(maxsize=4096)
 def parse_tres(text: str) -> Tres:
     """Return `cpu=16,mem=64G,node=1,gres/gpu:a100=2`; what cannot be read of it is unknown, other resources pass."""
     said: dict[str, str] = {}
