@@ -34,7 +34,7 @@ class ManagerSettings(BaseModel):
         default=6.0, gt=0, le=168, description="Longest span asked for at once, in hours: it bounds the answer."
     )
     windows_per_look: int = Field(
-        default=12, ge=1, description="Most spans read in one look; the rest of a long backfill follows in the next."
+        default=60, ge=1, description="Most spans read in one look; the rest of a long backfill follows in the next."
     )
     load_ratio: float = Field(
         default=0.2,
