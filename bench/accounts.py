@@ -46,7 +46,8 @@ _ENDS = f"({_START} + 60000000000 + {_SCATTER} * 80000000)"
 _UNITS = f"""
     INSERT INTO units (id, cluster_id, manager, unit, run, scope_node_id, name, user_id, project_id, search, state,
       started_ns, ended_ns, queue)
-    SELECT g, 1, 'slurm', CAST(g AS text), CAST(g AS text), 0, 'job' || (g % 977), {_USER}, 1 + ({_USER} + g % 2) % {PROJECTS},
+    SELECT g, 1, 'slurm', CAST(g AS text), CAST(g AS text), 0, 'job' || (g % 977), {_USER},
+      1 + ({_USER} + g % 2) % {PROJECTS},
       CAST(g AS text) || ' job' || (g % 977), 'completed', {_START}, {_ENDS}, 'main' FROM s"""
 _TOTALS = f"""
     INSERT INTO unit_totals (unit_id, newest_end_ns, energy_uj, cpu_ns)
