@@ -1,6 +1,7 @@
 """Days, ISO weeks and months of the site."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -57,10 +58,12 @@ def test_months_and_days() -> None:
 
 
 @given(
-    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)),
+    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)),  # noqa: DTZ001 - the strategy wants them naive
     st.integers(0, 200),
     st.sampled_from(sorted([UsageBy.DAY, UsageBy.WEEK, UsageBy.MONTH])),
-    st.sampled_from(["UTC", "Europe/Paris", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia", "America/Sao_Paulo"]),
+    st.sampled_from(
+        ["UTC", "Europe/Paris", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia", "America/Sao_Paulo"]
+    ),
 )
 def test_periods_follow_one_another_and_hold_the_span(start: datetime, days: int, by: UsageBy, zone: str) -> None:
     grid = Grid(ZoneInfo(zone))
@@ -70,5 +73,5 @@ def test_periods_follow_one_another_and_hold_the_span(start: datetime, days: int
 
     assert found[0].start_ns <= first < found[0].end_ns
     assert found[-1].start_ns < last <= found[-1].end_ns
-    assert all(one.end_ns == other.start_ns for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end_ns == other.start_ns for one, other in pairwise(found))
     assert len({period.key for period in found}) == len(found)
