@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import pynvml
 
 from kwhere.devices.gpu import GpuDevice, GpuInstance, GpuProcess, LinkReadings
+from kwhere.devices.gpu_bounds import drop_impossible
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 from kwhere.devices.gpu_library import DeviceDown, DeviceReport, FieldReport, LibraryError, Opened, Reopen, XidEvent
 from kwhere.devices.nvml_calls import LASTING, NO_INSTANCE, Handle, absence_of, attempt, text
-from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, MOST_BYTES, Getter, Quantity, field_value
+from kwhere.devices.nvml_fields import FIELD_IDS_OF, GETTERS_OF, KIBI, Getter, Quantity, field_value
 from kwhere.devices.nvml_gpm import GpmWindow, supports_gpm
 from kwhere.devices.nvml_inventory import describe, instances, layout
 from kwhere.devices.nvml_processes import UtilisationSamples, prefers_version_2, running
@@ -213,6 +214,7 @@ class NvmlLibrary:
                 else:
                     values[quantity.field] = found
         learned = self._field_ids(device, plan, values, missing) or learned
+        drop_impossible(values, missing)
         if learned:
             del device.plans[group]
         if group is RateGroup.FAST and not values and Absence.ERROR in missing.values():
@@ -363,12 +365,6 @@ def _memory(handle: Handle) -> FieldReport:
 
 
 def _memory_report(numbers: Sequence[int], missing: dict[GpuField, Absence]) -> FieldReport:
-    """Return total, used, free and reserved memory; what is more than all there is, or all bits set, is not known."""
-    total = numbers[0] if 0 <= numbers[0] <= MOST_BYTES else None
-    values: dict[GpuField, int | float] = {}
-    for name, number in zip(_MEMORY, numbers, strict=False):
-        if not 0 <= number <= (MOST_BYTES if total is None else total):
-            missing[name] = Absence.BLANK
-        else:
-            values[name] = number
+    values: dict[GpuField, int | float] = dict(zip(_MEMORY, numbers, strict=False))
+    drop_impossible(values, missing)
     return FieldReport(values, missing)

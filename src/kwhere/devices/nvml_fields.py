@@ -15,16 +15,6 @@ from kwhere.devices.nvml_calls import Handle, is_blank
 
 FAST, MEDIUM, SLOW = RateGroup.FAST, RateGroup.MEDIUM, RateGroup.SLOW
 MILLI, MEGA, KIBI = 1000, 1_000_000, 1024
-MOST_MILLIWATTS = 100_000_000
-"""Far above any board or module: a driver that says more has said nothing. So are the others below."""
-MOST_MILLIJOULES = 10**16
-MOST_MEGAHERTZ = 50_000
-MOST_DEGREES = 300
-MOST_BYTES = 1 << 46
-MOST_KIBIBYTES_PER_SECOND = 10**9
-_MOST_FAN = 1000
-_NO_NUMBER = 2**63 - 16
-"""DCGM's smallest word for "not known", should it ever come through."""
 ALL_LINKS = 0xFFFFFFFF
 GPU_SCOPE, MODULE_SCOPE = 0, 1
 _DOUBLE, _UINT, _ULONG, _ULL, _SLL, _INT, _USHORT = range(7)
@@ -32,22 +22,18 @@ _DOUBLE, _UINT, _ULONG, _ULL, _SLL, _INT, _USHORT = range(7)
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One number of an answer. What is outside of `least` and `most` cannot be."""
+    """One number of an answer."""
 
     field: GpuField
     scale: int = 1
     bits: int = 32
-    most: int = _NO_NUMBER - 1
-    least: int = 0
 
     def of(self, raw: int | float) -> int | Absence:
         """Return the number of a getter in its unit; BLANK for NVML's "not available"."""
         return Absence.BLANK if is_blank(raw, self.bits) else self.known(raw)
 
-    def known(self, raw: int | float) -> int | Absence:
+    def known(self, raw: int | float) -> int:
         """Return a number of which it is known that it is one: of a field, whose answer tells its own width."""
-        if not self.least <= raw <= self.most:
-            return Absence.BLANK
         return round(raw) * self.scale if isinstance(raw, float) else raw * self.scale
 
 
@@ -70,15 +56,15 @@ def _one(
 
 def _utilisation(field: GpuField, name: str) -> Getter:
     call = getattr(pynvml, name)
-    return Getter(FAST, (Quantity(field, most=100),), lambda handle: (call(handle)[0],), on_mig=False)
+    return Getter(FAST, (Quantity(field),), lambda handle: (call(handle)[0],), on_mig=False)
 
 
 def _clock(group: RateGroup, field: GpuField, call: Callable[..., Any], kind: int) -> Getter:
-    return _one(group, Quantity(field, MEGA, most=MOST_MEGAHERTZ), call, kind)
+    return _one(group, Quantity(field, MEGA), call, kind)
 
 
 def _temperature(field: GpuField, kind: int) -> Getter:
-    return _one(SLOW, Quantity(field, MILLI, most=MOST_DEGREES), pynvml.nvmlDeviceGetTemperatureThreshold, kind)
+    return _one(SLOW, Quantity(field, MILLI), pynvml.nvmlDeviceGetTemperatureThreshold, kind)
 
 
 def _utilisation_rates(handle: Handle) -> Sequence[int]:
@@ -106,15 +92,15 @@ def _event_reasons(handle: Handle) -> Sequence[int]:
 
 
 GETTERS: tuple[Getter, ...] = (
-    _one(FAST, Quantity(GpuField.POWER_UW, MILLI, most=MOST_MILLIWATTS), pynvml.nvmlDeviceGetPowerUsage),
+    _one(FAST, Quantity(GpuField.POWER_UW, MILLI), pynvml.nvmlDeviceGetPowerUsage),
     _one(
         FAST,
-        Quantity(GpuField.ENERGY_UJ, MILLI, bits=64, most=MOST_MILLIJOULES),
+        Quantity(GpuField.ENERGY_UJ, MILLI, bits=64),
         pynvml.nvmlDeviceGetTotalEnergyConsumption,
     ),
     Getter(
         FAST,
-        (Quantity(GpuField.GPU_UTIL_PERCENT, most=100), Quantity(GpuField.MEMORY_UTIL_PERCENT, most=100)),
+        (Quantity(GpuField.GPU_UTIL_PERCENT), Quantity(GpuField.MEMORY_UTIL_PERCENT)),
         _utilisation_rates,
         on_mig=False,
     ),
@@ -125,7 +111,7 @@ GETTERS: tuple[Getter, ...] = (
     Getter(
         MEDIUM,
         tuple(
-            Quantity(field, bits=64, most=MOST_BYTES)
+            Quantity(field, bits=64)
             for field in (GpuField.BAR1_TOTAL_BYTES, GpuField.BAR1_USED_BYTES, GpuField.BAR1_FREE_BYTES)
         ),
         _bar1,
@@ -141,7 +127,7 @@ GETTERS: tuple[Getter, ...] = (
     _clock(SLOW, GpuField.MAX_VIDEO_CLOCK_HZ, pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_VIDEO),
     _one(
         MEDIUM,
-        Quantity(GpuField.TEMPERATURE_MC, MILLI, most=MOST_DEGREES),
+        Quantity(GpuField.TEMPERATURE_MC, MILLI),
         pynvml.nvmlDeviceGetTemperature,
         pynvml.NVML_TEMPERATURE_GPU,
     ),
@@ -151,30 +137,28 @@ GETTERS: tuple[Getter, ...] = (
     _temperature(GpuField.TEMPERATURE_MAX_MC, pynvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX),
     _one(
         MEDIUM,
-        Quantity(GpuField.TEMPERATURE_MARGIN_MC, MILLI, most=MOST_DEGREES, least=-MOST_DEGREES),
+        Quantity(GpuField.TEMPERATURE_MARGIN_MC, MILLI),
         pynvml.nvmlDeviceGetMarginTemperature,
     ),
-    _one(MEDIUM, Quantity(GpuField.FAN_PERCENT, most=_MOST_FAN), pynvml.nvmlDeviceGetFanSpeed),
-    _one(MEDIUM, Quantity(GpuField.PSTATE, most=15), pynvml.nvmlDeviceGetPerformanceState),
+    _one(MEDIUM, Quantity(GpuField.FAN_PERCENT), pynvml.nvmlDeviceGetFanSpeed),
+    _one(MEDIUM, Quantity(GpuField.PSTATE), pynvml.nvmlDeviceGetPerformanceState),
     Getter(FAST, (Quantity(GpuField.CLOCK_EVENT_REASONS, bits=64),), _event_reasons),
-    _one(
-        SLOW, Quantity(GpuField.POWER_LIMIT_UW, MILLI, most=MOST_MILLIWATTS), pynvml.nvmlDeviceGetPowerManagementLimit
-    ),
+    _one(SLOW, Quantity(GpuField.POWER_LIMIT_UW, MILLI), pynvml.nvmlDeviceGetPowerManagementLimit),
     _one(
         SLOW,
-        Quantity(GpuField.POWER_LIMIT_DEFAULT_UW, MILLI, most=MOST_MILLIWATTS),
+        Quantity(GpuField.POWER_LIMIT_DEFAULT_UW, MILLI),
         pynvml.nvmlDeviceGetPowerManagementDefaultLimit,
     ),
     _one(
         SLOW,
-        Quantity(GpuField.POWER_LIMIT_ENFORCED_UW, MILLI, most=MOST_MILLIWATTS),
+        Quantity(GpuField.POWER_LIMIT_ENFORCED_UW, MILLI),
         pynvml.nvmlDeviceGetEnforcedPowerLimit,
     ),
     Getter(
         SLOW,
         (
-            Quantity(GpuField.POWER_LIMIT_MIN_UW, MILLI, most=MOST_MILLIWATTS),
-            Quantity(GpuField.POWER_LIMIT_MAX_UW, MILLI, most=MOST_MILLIWATTS),
+            Quantity(GpuField.POWER_LIMIT_MIN_UW, MILLI),
+            Quantity(GpuField.POWER_LIMIT_MAX_UW, MILLI),
         ),
         pynvml.nvmlDeviceGetPowerManagementLimitConstraints,
     ),
@@ -182,42 +166,42 @@ GETTERS: tuple[Getter, ...] = (
     # each of these two measures for 20 ms: seldom
     _one(
         SLOW,
-        Quantity(GpuField.PCIE_TX_BYTES_PER_SECOND, MILLI, most=MOST_KIBIBYTES_PER_SECOND),
+        Quantity(GpuField.PCIE_TX_BYTES_PER_SECOND, MILLI),
         pynvml.nvmlDeviceGetPcieThroughput,
         0,
     ),
     _one(
         SLOW,
-        Quantity(GpuField.PCIE_RX_BYTES_PER_SECOND, MILLI, most=MOST_KIBIBYTES_PER_SECOND),
+        Quantity(GpuField.PCIE_RX_BYTES_PER_SECOND, MILLI),
         pynvml.nvmlDeviceGetPcieThroughput,
         1,
     ),
-    _one(SLOW, Quantity(GpuField.PCIE_LINK_GEN, most=15), pynvml.nvmlDeviceGetCurrPcieLinkGeneration),
-    _one(SLOW, Quantity(GpuField.PCIE_LINK_WIDTH, most=64), pynvml.nvmlDeviceGetCurrPcieLinkWidth),
-    _one(SLOW, Quantity(GpuField.PCIE_MAX_LINK_GEN, most=15), pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
-    _one(SLOW, Quantity(GpuField.PCIE_MAX_LINK_WIDTH, most=64), pynvml.nvmlDeviceGetMaxPcieLinkWidth),
+    _one(SLOW, Quantity(GpuField.PCIE_LINK_GEN), pynvml.nvmlDeviceGetCurrPcieLinkGeneration),
+    _one(SLOW, Quantity(GpuField.PCIE_LINK_WIDTH), pynvml.nvmlDeviceGetCurrPcieLinkWidth),
+    _one(SLOW, Quantity(GpuField.PCIE_MAX_LINK_GEN), pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+    _one(SLOW, Quantity(GpuField.PCIE_MAX_LINK_WIDTH), pynvml.nvmlDeviceGetMaxPcieLinkWidth),
     Getter(
         MEDIUM,
         (
             Quantity(GpuField.REMAPPED_CORRECTABLE),
             Quantity(GpuField.REMAPPED_UNCORRECTABLE),
-            Quantity(GpuField.REMAPPED_PENDING, most=1),
-            Quantity(GpuField.REMAPPED_FAILURE, most=1),
+            Quantity(GpuField.REMAPPED_PENDING),
+            Quantity(GpuField.REMAPPED_FAILURE),
         ),
         pynvml.nvmlDeviceGetRemappedRows,
     ),
     Getter(SLOW, (Quantity(GpuField.VGPU_LICENSE_STATUS),), _vgpu_license),
-    Getter(SLOW, (Quantity(GpuField.MIG_MODE, most=1),), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
+    Getter(SLOW, (Quantity(GpuField.MIG_MODE),), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
 )
 """Quantities that have a call of their own."""
 
 GETTERS_OF = {group: tuple(getter for getter in GETTERS if getter.group is group) for group in RateGroup}
 
 FIELD_IDS: dict[tuple[int, int], tuple[RateGroup, Quantity]] = {
-    (186, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_INSTANT_UW, MILLI, most=MOST_MILLIWATTS)),
-    (185, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_AVERAGE_UW, MILLI, most=MOST_MILLIWATTS)),
-    (186, MODULE_SCOPE): (FAST, Quantity(GpuField.POWER_MODULE_UW, MILLI, most=MOST_MILLIWATTS)),
-    (82, 0): (MEDIUM, Quantity(GpuField.MEMORY_TEMPERATURE_MC, MILLI, most=MOST_DEGREES)),
+    (186, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_INSTANT_UW, MILLI)),
+    (185, GPU_SCOPE): (FAST, Quantity(GpuField.POWER_AVERAGE_UW, MILLI)),
+    (186, MODULE_SCOPE): (FAST, Quantity(GpuField.POWER_MODULE_UW, MILLI)),
+    (82, 0): (MEDIUM, Quantity(GpuField.MEMORY_TEMPERATURE_MC, MILLI)),
     (74, 0): (MEDIUM, Quantity(GpuField.VIOLATION_POWER_NS)),
     (75, 0): (MEDIUM, Quantity(GpuField.VIOLATION_THERMAL_NS)),
     (76, 0): (MEDIUM, Quantity(GpuField.VIOLATION_SYNC_BOOST_NS)),
@@ -232,23 +216,23 @@ FIELD_IDS: dict[tuple[int, int], tuple[RateGroup, Quantity]] = {
     (197, 0): (MEDIUM, Quantity(GpuField.PCIE_TX_BYTES)),
     (198, 0): (MEDIUM, Quantity(GpuField.PCIE_RX_BYTES)),
     (173, 0): (MEDIUM, Quantity(GpuField.PCIE_CORRECTABLE_ERRORS)),
-    (1, 0): (SLOW, Quantity(GpuField.ECC_MODE, most=1)),
-    (2, 0): (SLOW, Quantity(GpuField.ECC_PENDING, most=1)),
+    (1, 0): (SLOW, Quantity(GpuField.ECC_MODE)),
+    (2, 0): (SLOW, Quantity(GpuField.ECC_PENDING)),
     (3, 0): (MEDIUM, Quantity(GpuField.ECC_SBE_VOLATILE)),
     (4, 0): (MEDIUM, Quantity(GpuField.ECC_DBE_VOLATILE)),
     (5, 0): (MEDIUM, Quantity(GpuField.ECC_SBE_AGGREGATE)),
     (6, 0): (MEDIUM, Quantity(GpuField.ECC_DBE_AGGREGATE)),
     (29, 0): (SLOW, Quantity(GpuField.RETIRED_SBE)),
     (30, 0): (SLOW, Quantity(GpuField.RETIRED_DBE)),
-    (31, 0): (SLOW, Quantity(GpuField.RETIRED_PENDING, most=1)),
-    (91, 0): (SLOW, Quantity(GpuField.NVLINK_COUNT, most=64)),
+    (31, 0): (SLOW, Quantity(GpuField.RETIRED_PENDING)),
+    (91, 0): (SLOW, Quantity(GpuField.NVLINK_COUNT)),
     (138, ALL_LINKS): (MEDIUM, Quantity(GpuField.NVLINK_TX_BYTES, KIBI)),
     (139, ALL_LINKS): (MEDIUM, Quantity(GpuField.NVLINK_RX_BYTES, KIBI)),
     (38, 0): (MEDIUM, Quantity(GpuField.NVLINK_CRC_FLIT_ERRORS)),
     (45, 0): (MEDIUM, Quantity(GpuField.NVLINK_CRC_DATA_ERRORS)),
     (52, 0): (MEDIUM, Quantity(GpuField.NVLINK_REPLAY_ERRORS)),
     (59, 0): (MEDIUM, Quantity(GpuField.NVLINK_RECOVERY_ERRORS)),
-    (230, 0): (MEDIUM, Quantity(GpuField.RECOVERY_ACTION, most=15)),
+    (230, 0): (MEDIUM, Quantity(GpuField.RECOVERY_ACTION)),
 }
 """Quantities by field id and scope: all of a group are read in one call, each with a return code of its own."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pynvml
 
+from kwhere.devices.gpu_bounds import drop_impossible
 from kwhere.devices.gpu_fields import Absence, GpuField
 from kwhere.devices.gpu_library import FieldReport
 from kwhere.devices.nvml_calls import LASTING, Handle, absence_of, attempt, is_blank
@@ -120,6 +121,7 @@ class _Question:
                 values[field] = min(1.0, value / 100)  # some drivers say more than 100 % of a MIG instance
             else:
                 values[field] = round(value * _MEBI)
+        drop_impossible(values, missing)
         lacks = {field: why for field, why in missing.items() if why in LASTING}
         if len(lacks) > len(self._lacks):
             self._lacks, self._answers = lacks, self._ask(lacks)

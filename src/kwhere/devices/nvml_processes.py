@@ -8,17 +8,15 @@ from typing import Any
 import pynvml
 
 from kwhere.devices.gpu import GpuProcess, ProcessKind
+from kwhere.devices.gpu_bounds import LARGEST_PID, possible_bytes
 from kwhere.devices.gpu_fields import Absence
 from kwhere.devices.nvml_calls import NO_INSTANCE, Handle, attempt
-from kwhere.devices.nvml_fields import MOST_BYTES
 
 _KINDS = (
     (ProcessKind.COMPUTE, "Compute"),
     (ProcessKind.GRAPHICS, "Graphics"),
     (ProcessKind.MPS, "MPSCompute"),
 )
-_LARGEST_PID = 1 << 22
-"""The kernel's own limit (PID_MAX_LIMIT): above it a number is no pid."""
 _AHEAD_US = 60_000_000
 """A sample's time further ahead of the clock than this is no time."""
 
@@ -64,20 +62,15 @@ def _list(name: str, version_2: bool, handle: Handle) -> list[Any]:
 
 
 def _process(entry: Any, kind: ProcessKind) -> GpuProcess | None:
-    if not 0 < entry.pid <= _LARGEST_PID:
+    if not 0 < entry.pid <= LARGEST_PID:
         return None
     return GpuProcess(
         pid=entry.pid,
         kind=kind,
-        memory_bytes=_bytes(entry.usedGpuMemory),
+        memory_bytes=possible_bytes(_known(entry.usedGpuMemory, 64)),
         gpu_instance=_known(entry.gpuInstanceId, 32),
         compute_instance=_known(entry.computeInstanceId, 32),
     )
-
-
-def _bytes(value: int | None) -> int | None:
-    known = _known(value, 64)
-    return known if known is not None and 0 <= known <= MOST_BYTES else None
 
 
 def _known(value: int | None, bits: int) -> int | None:
@@ -106,7 +99,7 @@ class UtilisationSamples:
             samples = [
                 sample
                 for sample in answer
-                if 0 < sample.pid <= _LARGEST_PID
+                if 0 < sample.pid <= LARGEST_PID
                 and sample.smUtil <= 100
                 and since_us < sample.timeStamp <= now_us + _AHEAD_US
             ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kwhere.devices.gpu import GpuProcess, ProcessKind
+from kwhere.devices.gpu_bounds import LARGEST_PID, possible_bytes
 from kwhere.devices.gpu_fields import Absence, GpuField, RateGroup
 from kwhere.devices.gpu_library import (
     DeviceDown,
@@ -189,12 +190,12 @@ class AmdsmiLibrary:
         found: dict[int, GpuProcess] = {}
         for one in listed:
             pid = entry(one, "pid")
-            if pid and pid not in found:
+            if pid and pid <= LARGEST_PID and pid not in found:
                 memory = entry(one, "memory_usage", "vram_mem")
                 found[pid] = GpuProcess(
                     pid=pid,
                     kind=ProcessKind.COMPUTE,
-                    memory_bytes=entry(one, "mem") if memory is None else memory,
+                    memory_bytes=possible_bytes(entry(one, "mem") if memory is None else memory),
                     gpu_instance=part,
                     compute_instance=None if part is None else 0,
                 )

@@ -1,5 +1,6 @@
 """Collects one round of readings of a GPU: what is known, and why the rest is not."""
 
+from kwhere.devices.gpu_bounds import drop_impossible
 from kwhere.devices.gpu_fields import Absence, GpuField
 from kwhere.devices.gpu_library import FieldReport
 
@@ -44,5 +45,7 @@ class FieldSink:
         return None if value is None else int(value)
 
     def report(self) -> FieldReport:
-        """Return everything."""
-        return FieldReport(dict(self._values), dict(self._missing))
+        """Return everything that can be."""
+        values, missing = dict(self._values), dict(self._missing)
+        drop_impossible(values, missing)
+        return FieldReport(values, missing)

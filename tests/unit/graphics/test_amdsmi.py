@@ -88,6 +88,7 @@ def test_the_librarys_unit_of_energy_is_not_used_case_gpu_14(node: MakeNode) -> 
         ),
         ({"current_socket_power": "N/A", "average_socket_power": "N/A", "socket_power": 120}, 120),
         ({"current_socket_power": 65535, "average_socket_power": 94}, 94),
+        pytest.param({"current_socket_power": 2**31, "average_socket_power": "N/A"}, "blank", id="case_gpu_20"),
         ({"current_socket_power": 0, "average_socket_power": 94}, 94),
         ({"current_socket_power": "717", "average_socket_power": None}, 717),
         ({"current_socket_power": "N/A", "average_socket_power": "N/A"}, None),
@@ -96,12 +97,15 @@ def test_the_librarys_unit_of_energy_is_not_used_case_gpu_14(node: MakeNode) -> 
         (None, None),
     ],
 )
-def test_the_first_power_that_is_a_number(node: MakeNode, power: object, watts: int | None) -> None:
+def test_the_first_power_that_is_a_number(node: MakeNode, power: object, watts: int | str | None) -> None:
     gpu = mi300x()
     gpu["amdsmi_get_power_info"] = power
 
     found = value(node(gpu).device(), GpuField.POWER_UW)
-    assert found == (Absence.UNSUPPORTED if watts is None else watts * WATT)
+    if isinstance(watts, str):
+        assert found == Absence(watts)
+    else:
+        assert found == (Absence.UNSUPPORTED if watts is None else watts * WATT)
 
 
 def test_the_second_die_is_measured_by_the_first_case_gpu_18(node: MakeNode) -> None:
