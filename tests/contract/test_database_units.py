@@ -13,6 +13,7 @@ from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, Method
 from kwhere.database.power import fade
 from kwhere.database.reader import BadCursor
+from kwhere.database.reading import unit_list
 from kwhere.database.records import JobWords, PartEnergy, UnitQuery, UnitSort
 
 
@@ -72,7 +73,9 @@ def many_units(site: Site, count: int = 7) -> None:
     journal.append(
         [
             unit(
-                key(f"u{n}", start_s=1_764_000_000 - n), figures(n // 2 * 100, 0, cpu_ns=n * SECOND_NS, gpu_busy_ns=gpu)
+                key(f"u{n}", start_s=1_764_000_000 - n),
+                figures(n // 2 * 100, 0, cpu_ns=n * SECOND_NS, gpu_busy_ns=gpu),
+                user="alice",
             )
             for n, gpu in enumerate([5, None, 3, None, 4, None, 1][:count])
         ]
@@ -110,6 +113,29 @@ def test_pages_hold_every_unit_once_in_order(
         query = replace(query, after=page.next)
 
     assert found == [f"u{n}" for n in order.split()]
+
+
+@pytest.mark.parametrize("most", [0, 3, 100])
+@pytest.mark.parametrize("sort", [UnitSort.ENERGY_JOULES, UnitSort.STARTED_AT])
+def test_an_owners_list_is_the_same_by_any_index(
+    site: Site, sort: UnitSort, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_list, "MANY", most)
+    monkeypatch.setattr(unit_list, "FEW", most)
+    many_units(site)
+    query = UnitQuery(sort=sort, user="alice", limit=2)
+    by_rule = [item.unit for item in site.reader.units(replace(query, limit=100)).items]
+
+    found: list[str] = []
+    while True:
+        page = site.reader.units(query)
+        found += [item.unit for item in page.items]
+        if page.next is None:
+            break
+        query = replace(query, after=page.next)
+
+    assert found == by_rule
+    assert len(found) == 7
 
 
 def test_a_cursor_of_another_list_is_refused(site: Site) -> None:

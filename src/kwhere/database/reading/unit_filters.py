@@ -15,6 +15,8 @@ from kwhere.database.visibility import Sight
 
 FEW = 10_000
 """So many units are sorted faster than a long index is walked for them."""
+MANY = 100_000
+"""Up to so many are sorted by a figure all the same: its index may hold them last of all, minutes away."""
 _units = schema.units.c
 ESCAPE = "\\"
 
@@ -103,10 +105,12 @@ def _on_node(connection: Connection, query: UnitQuery) -> Select[tuple[int]]:
     return wanted.where(runs.ended_ns.is_(None)) if query.states == (RUNNING,) else wanted
 
 
-def candidates(connection: Connection, query: UnitQuery, sight: Sight) -> Sequence[int] | Select[tuple[int]] | None:
-    """Return the ids that the narrowest of the indexes holds, where they are few; None: walk the order of the sort."""
-    counted = [(_count(connection, ids), ids) for ids in _narrowings(connection, query, sight)]
-    few = [(count, at) for at, (count, _) in enumerate(counted) if count <= FEW]
+def candidates(
+    connection: Connection, query: UnitQuery, sight: Sight, most: int = FEW
+) -> Sequence[int] | Select[tuple[int]] | None:
+    """Return the ids that the narrowest of the indexes holds, where it has `most` or fewer; None: none has so few."""
+    counted = [(_count(connection, ids, most), ids) for ids in _narrowings(connection, query, sight)]
+    few = [(count, at) for at, (count, _) in enumerate(counted) if count <= most]
     if few:
         return counted[min(few)[1]][1]
     return _matches(connection, query.q) if query.q else None
@@ -118,8 +122,8 @@ def _matches(connection: Connection, words: str) -> Sequence[int] | None:
     return found if len(found) <= FEW else None
 
 
-def _count(connection: Connection, ids: Select[tuple[int]]) -> int:
-    bounded = ids.limit(FEW + 1).subquery()
+def _count(connection: Connection, ids: Select[tuple[int]], most: int) -> int:
+    bounded = ids.limit(most + 1).subquery()
     return int(connection.execute(select(func.count()).select_from(bounded)).scalar_one())
 
 

@@ -12,7 +12,7 @@ from kwhere.database.reading.completeness import aligned, overall
 from kwhere.database.reading.figures import Row
 from kwhere.database.reading.paging import BadCursor, decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment
-from kwhere.database.reading.unit_filters import candidates, cluster_ids, conditions
+from kwhere.database.reading.unit_filters import FEW, MANY, candidates, cluster_ids, conditions
 from kwhere.database.reading.unit_places import PLACE_KINDS, id_of, words_of
 from kwhere.database.reading.unit_records import UNIT_COLUMNS, records_of, unit_join
 from kwhere.database.reading.usage_tables import node_table_for
@@ -101,7 +101,7 @@ def _place(moment: Moment, query: UnitQuery) -> _Place | None:
 
 def _listing(moment: Moment, query: UnitQuery) -> "_Listing":
     column = _SORTS[query.sort]
-    few = candidates(moment.connection, query, moment.sight)
+    few = candidates(moment.connection, query, moment.sight, FEW if query.sort in _OF_UNITS else MANY)
     wanted = [*conditions(moment.connection, query), *moment.sight.units(by_index=False)]
     if few is not None:
         wanted.append(_units.id.in_(few))
