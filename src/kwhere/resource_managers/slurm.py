@@ -18,6 +18,7 @@ from kwhere.resource_managers.resource_manager import ResourceManager
 from kwhere.resource_managers.slurm_comments import AdminComments
 from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
+from kwhere.resource_managers.slurm_known import RecordReader
 from kwhere.resource_managers.slurm_queue import queue_format, read_queue
 from kwhere.resource_managers.slurm_rest import SlurmRest
 from kwhere.resource_managers.slurm_sacct import (
@@ -26,7 +27,6 @@ from kwhere.resource_managers.slurm_sacct import (
     choose_fields,
     draw_delimiter,
     offered_fields,
-    read_jobs,
 )
 from kwhere.resource_managers.slurm_tokens import SlurmRestSettings
 from kwhere.resource_managers.slurm_windows import fetch_in_halves
@@ -77,7 +77,7 @@ class Slurm:
     def __init__(self, settings: SlurmSettings) -> None:
         self.cluster = settings.cluster
         self._settings = settings
-        self._reader = JobReader(settings.cluster, settings.account_suffixes)
+        self._reader = RecordReader(JobReader(settings.cluster, settings.account_suffixes))
         self._fields: tuple[str, ...] | None = None
         noted = settings.admin_comment
         self.notes: NoteBook | None = None
@@ -95,9 +95,8 @@ class Slurm:
 
     def _units(self, text: str, table: Table, span: Span) -> Iterator[ManagerUnit]:
         faults, is_read = Faults(), False
-        for job in read_jobs(text, table, faults):
+        for unit in self._reader.read(text, table, faults):
             is_read = True
-            unit = self._reader.unit_of(job)
             if unit is not None and unit.lived_within(span):
                 yield unit
         if faults.count and not is_read:

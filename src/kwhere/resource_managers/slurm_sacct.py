@@ -79,16 +79,13 @@ class Faults:
         self.first = self.first or fault
 
 
-def read_jobs(text: str, table: Table, faults: Faults) -> Iterator[SlurmJob]:
-    """Yield the jobs of an answer without header; steps are passed over, what cannot be read is counted."""
-    for record in split_records(text, table, faults):
-        try:
-            job = _job(dict(zip(table.fields, record, strict=True)))
-        except SourceError as error:
-            faults.add(str(error))
-            continue
-        if job is not None:
-            yield job
+def read_job(record: Sequence[str], table: Table, faults: Faults) -> SlurmJob | None:
+    """Return the job of a record; None for a step, and for what cannot be read, which is counted."""
+    try:
+        return _job(dict(zip(table.fields, record, strict=True)))
+    except SourceError as error:
+        faults.add(str(error))
+        return None
 
 
 def split_records(text: str, table: Table, faults: Faults) -> Iterator[Sequence[str]]:

@@ -12,7 +12,8 @@ from kwhere.core.managed import ManagerUnit
 from kwhere.discovery.node_expressions import expand_nodes
 from kwhere.resource_managers.slurm_facts import parse_node_state, read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
-from kwhere.resource_managers.slurm_sacct import NEEDED, WANTED, Faults, Table, read_jobs
+from kwhere.resource_managers.slurm_known import RecordReader
+from kwhere.resource_managers.slurm_sacct import NEEDED, WANTED, Faults, Table
 from kwhere.resource_managers.slurm_words import (
     Per,
     parse_duration,
@@ -270,7 +271,7 @@ def units(**changes: str) -> tuple[list[ManagerUnit], Faults]:
     }
     line = DELIMITER.join(values[field] for field in fields) + "\n"
     faults, reader = Faults(), JobReader("c1")
-    found = [reader.unit_of(job) for job in read_jobs(line, Table(fields, DELIMITER), faults)]
+    found = list(RecordReader(reader).read(line, Table(fields, DELIMITER), faults))
     return [unit for unit in found if unit is not None], faults
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kwhere.core.errors import SourceError
 from kwhere.core.managed import ManagerUnit
 from kwhere.resource_managers.slurm_jobs import JobReader
-from kwhere.resource_managers.slurm_sacct import Faults, Table, choose_fields, draw_delimiter, offered_fields, read_jobs
+from kwhere.resource_managers.slurm_known import RecordReader
+from kwhere.resource_managers.slurm_sacct import Faults, Table, choose_fields, draw_delimiter, offered_fields
 
 OFFERED = """
 Account AllocCPUS AllocNodes AllocTRES Comment ElapsedRaw End ExitCode Group JobID JobIDRaw JobName
@@ -44,7 +45,7 @@ def record(**changes: str) -> str:
 
 def units(text: str, **settings: object) -> tuple[list[ManagerUnit], Faults]:
     faults, reader = Faults(), JobReader("c1", **settings)  # type: ignore[arg-type]
-    found = [reader.unit_of(job) for job in read_jobs(text, TABLE, faults)]
+    found = list(RecordReader(reader).read(text, TABLE, faults))
     return [unit for unit in found if unit is not None], faults
 
 
