@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Connection, Engine, LargeBinary, MetaData, Table, func, inspect, select, text
+from sqlalchemy import Connection, Engine, Integer, LargeBinary, MetaData, Table, func, inspect, select, text
 
 from kwhere.core.errors import ConfigError, SourceError
 from kwhere.database import bulk
@@ -189,6 +189,6 @@ def _require_empty(connection: Connection) -> None:
 
 def _set_sequences(connection: Connection) -> None:
     for table in metadata.sorted_tables:
-        if "id" in table.columns:
+        if "id" in table.columns and isinstance(table.c.id.type, Integer):
             largest = f"(SELECT coalesce(max(id), 0) + 1 FROM {table.name})"  # noqa: S608 - a name of the schema
             connection.execute(text(f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), {largest}, false)"))

@@ -144,7 +144,7 @@ def _row(cut: Mapping[int, Period], row: Any, beside: _Beside) -> UsageRow:
         key=period.key if period else (row.key or None),
         cluster=row.cluster,
         kind=EntryKind(row.kind),
-        units=row.units,
+        units=int(row.units),  # a sum of integers is a decimal to PostgreSQL
         energy_uj=energy,
         energy_total_uj=total_uj(energy),
         cpu_ns=None if user is None and system is None else (user or 0) + (system or 0),
