@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,6 +18,10 @@ from tests.slurm_cluster import is_installed as slurm_is_installed
 # A busy machine is no fault of the code: no test is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# A shell ignores Ctrl-C for what it starts in the background, and so would every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ADMIN_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 SERVICES: dict[str, Callable[[], bool]] = {
