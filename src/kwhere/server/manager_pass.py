@@ -26,6 +26,7 @@ from kwhere.database.waiting import write_queue
 from kwhere.resource_managers.registry import BuiltManager
 from kwhere.resource_managers.resource_manager import QueueingManager, WatchingManager
 from kwhere.server.passes import Turn
+from kwhere.server.told_units import ToldUnits
 from kwhere.server.watched_units import BATCH, hear
 
 DEEP_SECONDS = 3600
@@ -48,6 +49,7 @@ class _Look:
     until_ns: int
     """Monotonic."""
     counts: ClaimCounts = field(default_factory=ClaimCounts)
+    told: ToldUnits = field(default_factory=ToldUnits)
     is_whole: bool = True
     """Whether everything up to now was read."""
 
@@ -182,7 +184,7 @@ class ManagerPass:
             start_ns = next_ns
 
     def _take(self, work: ClaimTurn, window: Span, living: Living | None, look: _Look) -> None:
-        units = iter(self._manager.source.fetch_units(window))
+        units = look.told.news(self._manager.source.fetch_units(window))
         while batch := list(islice(units, BATCH)):
             look.counts = look.counts.plus(write_units(self._engine, work, batch, living))
 

@@ -191,3 +191,19 @@ def test_case_ceems_262_277_no_statement_grows_with_the_number_of_units(world: W
 
     assert len(world.units()) == 2500
     assert most <= 1100
+
+
+def test_a_unit_that_lives_in_many_windows_is_written_once_a_look(world: World) -> None:
+    world.told.units = [said("1", -86_000)]
+    written: list[str] = []
+
+    def count(_: object, __: object, statement: str, *___: object) -> None:
+        if "INTO units " in statement:
+            written.append(statement)
+
+    event.listen(world.engine, "before_cursor_execute", count)
+
+    assert len(world.run()) == 4
+    assert len(written) == 1
+    world.run(after_seconds=3600)
+    assert len(written) == 2
