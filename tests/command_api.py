@@ -57,7 +57,7 @@ def _handler(api: CommandApi, token: str) -> type[BaseHTTPRequestHandler]:
             query = {name: ",".join(values) for name, values in parse_qs(url.query).items()}
             api.asked.append((path, query))
             if self.headers["Authorization"] != f"Bearer {token}":
-                self._answer(401, {"title": "Unauthorized", "detail": "a token is needed"})
+                self._answer(401, {"title": "Access token needed", "detail": "open the address that was printed"})
             elif path in api.routes:
                 self._answer(*api.routes[path](query))
             else:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ def test_doctor_beside_the_agent(state: Path) -> None:
     beside = checks_of(kwhere(state, "doctor", "--json"))
     target = checks_of(kwhere(state, "doctor", "--json", "--targets", str(state.parent / "targets.json")))
     nobody = kwhere(state, "doctor", "--unit", "nosuch")
+    sections = [section for section, _ in groupby(beside.values(), key=lambda check: check["section"])]
 
+    assert len(sections) == len(set(sections))  # each heading stands once
     assert beside["agent"]["state"] == "ok"
     assert beside["ledger_token"]["state"] == "ok"
     assert beside["journal"]["state"] == "ok"

@@ -81,9 +81,9 @@ def examine_host(settings: Settings, state_dir: Path | None) -> list[Check]:
     if place.fs.is_recorded:
         return checks + examine(doctor_kernel.CHECKS, place)
     here = here_of(settings, place, directory)
-    checks += examine(doctor_gpus.CHECKS, place)
     checks += [*examine(doctor_managers.CHECKS, place), *examine(doctor_process.UNIT_CHECKS, place)]
     checks += examine(doctor_gpu_claims.CHECKS, place) + examine(doctor_dcgm.CHECKS, place)
+    checks += examine(doctor_gpus.CHECKS, place)
     checks += [*examine(doctor_kernel.CHECKS, place), *examine(doctor_process.KERNEL_CHECKS, place)]
     return checks + examine(doctor_state.CHECKS, here) + examine(doctor_roles.CHECKS, here)
 

@@ -48,8 +48,12 @@ class Api:
         self._token_files = (token_file, None if server else state / "token")
 
     @cached_property
+    def _client_token(self) -> str | None:
+        return _token(*self._token_files)
+
+    @cached_property
     def _client(self) -> HttpClient:
-        client = HttpClient(self.url, token=_token(*self._token_files))
+        client = HttpClient(self.url, token=self._client_token)
         command = click.get_current_context(silent=True)
         if command is not None:
             command.call_on_close(client.close)
@@ -64,7 +68,7 @@ class Api:
             hint = " (start it with `kwhere up`, or name it with --server)" if error.reason == "refused" else ""
             raise Unavailable(error.reason, f"{self.url}: no answer: {error.reason}{hint}") from error
         if answer.status != 200:
-            raise problem(self.url, answer)
+            raise problem(self.url, answer, token_was_sent=bool(self._client_token))
         return _object(self.url, answer)
 
     def pages(self, path: str, params: Mapping[str, str | None], limit: int) -> Iterator[Json]:
@@ -79,13 +83,15 @@ class Api:
                 return
 
 
-def problem(url: str, answer: Answer) -> KwhereError:
+def problem(url: str, answer: Answer, *, token_was_sent: bool = False) -> KwhereError:
     """Return the error that a problem document (RFC 9457) stands for."""
     title, text = _said(answer)
     if answer.status == 404:
         return NotFound(text)
     if answer.status == 401:
-        return NotPermitted(f"{url}: not permitted: {'' if title == _FOR_BROWSERS else f'{text}; '}{_HOW}")
+        if title == _FOR_BROWSERS:
+            text = "it does not know the token that was sent" if token_was_sent else ""
+        return NotPermitted(f"{url}: not permitted: {text}{'; ' if text else ''}{_HOW}")
     if answer.status == 403:
         return NotPermitted(f"{url}: not permitted: {text}")
     if answer.status in (400, 422):

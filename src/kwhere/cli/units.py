@@ -76,7 +76,8 @@ def units(server: str | None, token_file: Path | None, state_dir: Path | None, *
     if style is Style.TABLE:
         _say_beside(api, question)
     if question.was_cut:
-        click.echo(f"the first {question.limit} units; --limit 0 lists all that match", err=True)
+        first = "unit" if question.limit == 1 else f"{question.limit} units"
+        click.echo(f"the first {first}; --limit 0 lists all that match", err=True)
     return 0
 
 

@@ -141,7 +141,7 @@ def _check_accounting(kind: str, place: Place) -> Check:
     units = [unit for unit in place.units() if unit.cgroup is not None and unit.key.unit != systemd.SERVICES]
     without = [unit.key for unit in units if not _accounts(kind, unit.cgroup or "/", place.fs, layout)]
     if not units:
-        return ok(name, "accounted by the kernel", "No unit is alive to try it on.")
+        return ok(name, "accounted by the kernel", "No unit with a cgroup is alive to try it on.")
     if not without:
         return ok(name, f"accounted for all of {counted(len(units), 'unit')}")
     found = f"accounted for {len(units) - len(without)} of {counted(len(units), 'unit')}"

@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = parse_qs(url.query)
         if self.headers["Authorization"] != "Bearer secret":
-            self.answer(401, {"title": "Unauthorized", "detail": "a token is needed"})
+            self.answer(401, {"title": "Access token needed", "detail": "open the address that was printed"})
         elif url.path == "/api/v1/units" and query.get("user") == ["nobody"]:
             self.answer(200, {"items": [], "next": None})
         elif url.path == "/api/v1/units" and query.get("sort") == ["-power_watts"]:
@@ -234,7 +234,7 @@ def test_a_wrong_token_is_not_permitted(state: Path, capsys: pytest.CaptureFixtu
     (state / "token").write_text("wrong")
 
     assert run_root(["units", "--state-dir", str(state)]) == 1
-    assert "not permitted: a token is needed" in capsys.readouterr().err
+    assert "not permitted: it does not know the token that was sent" in capsys.readouterr().err
 
 
 def test_no_server_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

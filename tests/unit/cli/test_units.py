@@ -129,6 +129,7 @@ def test_pages_are_followed_by_their_key_until_the_limit(api: CommandApi, ask: A
     _, out, err = ask("-n")
     assert len(out.splitlines()) == 20
     assert err == "the first 20 units; --limit 0 lists all that match\n"
+    assert ask("-n", "--limit", "1")[2] == "the first unit; --limit 0 lists all that match\n"
     assert len(ask("-n", "--limit", "0")[1].splitlines()) == 2500
     assert len(ask("-n", "--limit", "7", "--csv")[1].splitlines()) == 7
 
@@ -345,20 +346,31 @@ def test_a_refusal_is_told_in_the_servers_words(api: CommandApi, ask: Any, statu
     assert ("not permitted" in err) == (status in (401, 403))
 
 
-@pytest.mark.parametrize(
-    ("title", "said"),
-    [
-        ("Access token needed", "not permitted: name the file of an access token with --token-file"),
-        ("Token refused", "not permitted: it has expired; name the file of an access token with --token-file"),
-    ],
-)
-def test_a_server_that_wants_a_token_is_told_one_by_a_file(api: CommandApi, ask: Any, title: str, said: str) -> None:
-    api.routes["/units"] = lambda _: (401, {"title": title, "detail": "it has expired"})
+def test_a_server_that_refuses_a_token_says_why(api: CommandApi, ask: Any) -> None:
+    api.routes["/units"] = lambda _: (401, {"title": "Token refused", "detail": "it has expired"})
 
     code, _, err = ask()
 
     assert code == 1
-    assert said in err
+    assert "not permitted: it has expired; name the file of an access token with --token-file" in err
+
+
+def test_a_token_sent_in_vain_is_told_from_none(api: CommandApi, ask: Any) -> None:
+    api.routes["/units"] = lambda _: (401, {"title": "Access token needed", "detail": "open the page"})
+
+    code, _, err = ask()
+
+    assert code == 1
+    assert "not permitted: it does not know the token that was sent; name the file of an access token" in err
+    assert "a-token-of-the-test" not in err
+
+
+def test_no_token_is_no_wrong_one(api: CommandApi, ask: Any, tmp_path: Path) -> None:
+    (tmp_path / "token").unlink()
+
+    _, _, err = ask()
+
+    assert "not permitted: name the file of an access token with --token-file" in err
 
 
 @pytest.mark.parametrize("name", ["--state", "--state-dir"])
