@@ -156,7 +156,7 @@ def _total(amounts: Sequence[Amount | None]) -> Amount | None:
 def type_row(row: CapacityRow) -> TypeRow:
     """Return nodes of one type as a table shows them."""
     amounts = [("CPUs", row.cpus, False), ("memory", row.memory, True), *((m, a, False) for m, a in row.gpus.items())]
-    states = ", ".join(f"{count} {state}" for state, count in row.nodes_by_state.items())
+    states = "; ".join(f"{count} {state}" for state, count in row.nodes_by_state.items())
     return TypeRow(row, states, [_amount_row(name, amount, in_bytes) for name, amount, in_bytes in amounts if amount])
 
 
