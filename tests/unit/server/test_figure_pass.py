@@ -55,7 +55,7 @@ def test_a_file_that_breaks_leaves_what_is_in_force(engine: Engine, file: Path) 
     file.write_text("<html>")
     site.clock.now_ns += 10 * SECOND_NS
 
-    with pytest.raises(SourceError, match=r"pue\.csv line 1: expected columns"):
+    with pytest.raises(SourceError, match=r"pue\.csv line 1: expected a column start"):
         work.run(Going())
 
     with writing(engine).connect() as connection:
