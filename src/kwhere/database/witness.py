@@ -2,7 +2,11 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import UTC
 from typing import Any, Protocol
+
+from kwhere.core.timespan import Span
+from kwhere.database.records import JobWords
 
 _LONGEST = 1000
 _NOT_WHAT = frozenset({"after", "limit", "sort", "descending"})
@@ -33,4 +37,8 @@ def words_of(query: object) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, Span):
+        return "/".join(f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for moment in (value.start, value.end))
+    if isinstance(value, JobWords):
+        return ",".join(sorted(value.units | value.shown | value.runs))
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
