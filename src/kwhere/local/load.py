@@ -13,6 +13,7 @@ from typing import NoReturn
 
 PERIOD_NS = 100_000_000
 _ROUNDS = 2000
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LoadGenerator:
@@ -27,12 +28,15 @@ class LoadGenerator:
         """Fork one idle child per CPU."""
         for cpu in self._cpus:
             reader, writer = os.pipe()
+            # Ctrl-C within a fork would be raised in one of Python's own hooks, which pass over it.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
             pid = os.fork()
             if pid == 0:
                 _become_burner(cpu, reader, [*self._pipes, writer])
             os.close(reader)
             self._pipes.append(writer)
             self.pids.append(pid)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def set_level(self, percent: int) -> None:
         """Keep every CPU busy for `percent` of the time from now on."""
@@ -56,8 +60,9 @@ class LoadGenerator:
 def _become_burner(cpu: int, reader: int, writers: Sequence[int]) -> NoReturn:
     """Burn as told until the pipe ends; `writers` are the ends that belong to the parent."""
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         for writer in writers:
             os.close(writer)
         with suppress(OSError):  # a CPU that a cpuset keeps from us: the kernel chooses another one

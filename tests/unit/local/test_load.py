@@ -73,3 +73,21 @@ def test_no_child_outlives_its_parent(number: int, percent: int) -> None:
 
     assert len(pids) == 2
     assert until(lambda: not any(map(is_alive, pids)))
+
+
+def test_ctrl_c_within_a_fork_is_heard() -> None:
+    """Python passes over what is raised in a hook of a fork: it must come once the fork is over, the child known."""
+    script = """
+import os, signal
+from kwhere.local.load import LoadGenerator
+load = LoadGenerator((0,))
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    load.start()
+except KeyboardInterrupt:
+    print("heard", len(load.pids))
+load.stop()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    assert (done.stdout, done.stderr) == ("heard 1\n", "")
