@@ -1,11 +1,13 @@
 """Hosts, guests and a server on one machine: real agents as processes, a meter whose counter a test lets run."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -73,9 +75,14 @@ class RunningMeter:
 
 
 class FakeMachine:
-    """A cgroup that looks like a VM of libvirt, and a process in it that looks like QEMU and uses a tenth of a CPU."""
+    """A cgroup that looks like a VM of libvirt, and a process in it that looks like QEMU and uses a tenth of a CPU.
+
+    One at a time on this host: agents would see two of one name, and each would be told half of what both used.
+    """
 
     def __init__(self) -> None:
+        self._alone = (Path(tempfile.gettempdir()) / "kwhere-tests-guest.lock").open("w")
+        fcntl.flock(self._alone, fcntl.LOCK_EX)
         host = HostFS()
         name = f"/machine.slice/machine-qemu\\x2d7\\x2dkwhere{os.getpid()}.scope"
         self._made: list[Path] = []
@@ -97,6 +104,7 @@ class FakeMachine:
         for directory in reversed(self._made):
             with contextlib.suppress(OSError):
                 directory.rmdir()
+        self._alone.close()
 
 
 @dataclass

@@ -18,8 +18,7 @@ from kwhere.database.reader import Reader
 from kwhere.database.records import UsageBy
 from kwhere.database.settings import DatabaseSettings, SiteSettings
 
-pytestmark = [pytest.mark.slow, pytest.mark.service("cgroups"), pytest.mark.xdist_group("guests")]
-# Two machines of one name on one host would be taken for each other.
+pytestmark = [pytest.mark.slow, pytest.mark.service("cgroups")]
 
 
 @pytest.fixture
