@@ -7,7 +7,7 @@ from kwhere.core.errors import ConfigError
 
 _UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
 _UNITS |= {"m": 60, "w": 604800, "week": 604800}
-_LENGTH = re.compile(r"(\d{1,9})\s*([a-z]*?)s?", re.ASCII)
+_LENGTH = re.compile(r"(\d{1,9})\s*(s|[a-z]*?)s?", re.ASCII)
 _RELATIVE = re.compile(r"now\s*(?:([+-])\s*(.+))?")
 _EPOCH = re.compile(r"@?(\d{9,11}(?:\.\d{1,9})?)", re.ASCII)
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(am|pm)?", re.ASCII)
