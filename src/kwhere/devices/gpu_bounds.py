@@ -42,6 +42,8 @@ _SPECIAL: Mapping[GpuField, tuple[int, int]] = {
     GpuField.NVLINK_TX_BYTES: (0, 1 << 80),
     GpuField.NVLINK_RX_BYTES: (0, 1 << 80),
     GpuField.CLOCK_EVENT_REASONS: (0, 2**64 - 2),
+    # Intel's counter has 64 bits; all of them set is a word for "not known", and so are DCGM's
+    GpuField.ENERGY_UJ: (0, 2**64 - 2),
 }
 _MEMORIES = (
     (
@@ -69,9 +71,16 @@ def possible_bytes(number: int | None) -> int | None:
     return number if number is not None and 0 <= number <= MOST_BYTES else None
 
 
+def _is_possible(name: GpuField, value: float) -> bool:
+    least, most = BOUNDS[name]
+    if name is GpuField.ENERGY_UJ and _NO_NUMBER <= value < 2**63:
+        return False
+    return least <= value <= most
+
+
 def drop_impossible(values: MutableMapping[GpuField, int | float], missing: MutableMapping[GpuField, Absence]) -> None:
     """Move what cannot be from `values` to `missing`: out of bounds, no number, more memory used than there is."""
-    for name in [name for name, value in values.items() if not BOUNDS[name][0] <= value <= BOUNDS[name][1]]:
+    for name in [name for name, value in values.items() if not _is_possible(name, value)]:
         del values[name]
         missing[name] = Absence.BLANK
     for total_name, parts in _MEMORIES:
