@@ -54,10 +54,8 @@ def _fill(amount: int, weights: Sequence[int], caps: Sequence[int]) -> list[int]
         open_weights = [weight if share < cap else 0 for weight, share, cap in zip(weights, shares, caps, strict=True)]
         if not any(open_weights):
             break
-        shares = [
-            min(share + more, cap) if weight else share
-            for share, more, cap, weight in zip(shares, apportion(left, open_weights), caps, open_weights, strict=True)
-        ]
+        given = apportion(left, open_weights)
+        shares = [min(share + more, cap) for share, more, cap in zip(shares, given, caps, strict=True)]
         left = amount - sum(shares)
     return shares
 
