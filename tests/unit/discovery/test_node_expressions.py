@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwhere.core.errors import SourceError
-from kwhere.discovery.node_expressions import MOST_NODES, expand_nodes, expand_numbers
+from kwhere.discovery.node_expressions import MOST_NODES, count_numbers, expand_nodes, expand_numbers
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,22 @@ from kwhere.discovery.node_expressions import MOST_NODES, expand_nodes, expand_n
         pytest.param("c427-032,c429-002", 2, id="case_users_6_3_no_range"),
         pytest.param("host[001,003-004,006]", 4, id="case_users_6_3_scoop"),
         pytest.param("ml-16-node-[001-002,004],ml-17-node-[001-003]", 6, id="case_users_6_3_two_lists"),
+        pytest.param("foo003,foo0[10-20],foo[103-104],foo[10,12-14],foo-m11-16", 19, id="case_users_6_3_pavilion"),
+        pytest.param("x1000c0s[0-3]b[0-1]n[0-1]", 16, id="case_users_6_3_three_brackets"),
+        pytest.param("tux[1-3]-ib", 3, id="case_users_6_3_text_behind"),
+        pytest.param("n[0-10/2]", 6, id="case_users_6_3_step"),
+        pytest.param("n[0-10/3,20]", 5, id="case_users_6_3_step_that_does_not_fit"),
+        pytest.param("c[2-6,6]", 5, id="case_users_6_3_twice_within_brackets"),
+        pytest.param("n1,n[1-2],n2", 2, id="case_users_6_3_twice"),
+        pytest.param("n[1,01]", 2, id="case_users_6_3_other_zeros_are_another_name"),
+        pytest.param("n1, n[2-3]", 3, id="case_users_6_3_blank"),
         pytest.param("n1", 1, id="one"),
         pytest.param("n[1-2].cluster.example", 2, id="suffix"),
         pytest.param("", 0, id="case_users_6_3_empty"),
         pytest.param("None assigned", 0, id="case_users_6_3_none_assigned"),
         pytest.param("(null)", 0, id="case_users_6_3_null"),
         pytest.param("None", 0, id="case_users_6_3_none"),
+        *(pytest.param(word, 0, id=f"case_users_6_3_{word}") for word in ("null", "(none)", "N/A", "Unknown")),
     ],
 )
 def test_lists_have_so_many_names(text: str, count: int) -> None:
@@ -56,6 +66,8 @@ def test_zeros_and_order_are_kept() -> None:
             "n[1--2]",
         ),
         *("a,,b", ",a", "a,", "a b", "n[1-2]]", "n[٣]", "n[1-2\n]", "n[0x1]", "n[1.5]", "n[ 1]"),
+        *("n[0-10/0]", "n[0-10:2]", "n[1/2]", "n[0-10/]", "n{1,2}", "n(1-3)", "n1,(null)", "n[1-2](x2)", "-", "[1"),
+        *("n\0", "\ufeffn1", "n\u202e1", "n1;m1", "n*", "n'1", "n$(id)", "n/1", "<n1>"),
     ],
 )
 def test_case_users_6_3_what_is_no_list_is_an_error(text: str) -> None:
@@ -75,7 +87,19 @@ def test_case_users_30_a_range_of_jobs() -> None:
     assert expand_numbers("100-105,107") == (*range(100, 106), 107)
 
 
-@given(st.text(alphabet="n019-[],a ") | st.text())
+def test_case_users_29_as_many_tasks_as_an_array_may_have_are_counted_and_not_made() -> None:
+    assert count_numbers("0-4000000") == 4_000_001
+    assert count_numbers("0-15:4,20") == 5
+    assert count_numbers(f"1-{10**18 - 1}") == 10**18 - 1
+
+
+@pytest.mark.parametrize("text", ["3-1", "", "1,", "0-10/2", "1:2", "0-3:0", "1-100001", "1 - 3", "n[1-2]"])
+def test_what_are_no_numbers_is_told_as_such(text: str) -> None:
+    with pytest.raises(SourceError, match=r"^numbers .* expected such as 9-11"):
+        expand_numbers(text)
+
+
+@given(st.text(alphabet="n019-[],a/ ") | st.text())
 def test_noise_is_names_or_an_error(text: str) -> None:
     try:
         names = expand_nodes(text)
@@ -89,4 +113,4 @@ def test_what_is_written_is_read(ranges: list[tuple[int, int]], width: int) -> N
     inner = ",".join(f"{first:0{width}d}-{first + more}" for first, more in ranges)
 
     expected = [f"n{number:0{width}d}" for first, more in ranges for number in range(first, first + more + 1)]
-    assert expand_nodes(f"n[{inner}]") == tuple(expected)
+    assert expand_nodes(f"n[{inner}]") == tuple(dict.fromkeys(expected))
