@@ -12,7 +12,7 @@ from kwhere.discovery.slurm import MANAGER
 from kwhere.resource_managers.slurm_facts import without_suffix
 from kwhere.resource_managers.slurm_json import number, rows
 from kwhere.resource_managers.slurm_sacct import Faults, Table, split_records
-from kwhere.resource_managers.slurm_words import parse_job_id, parse_state, parse_time, parse_tres
+from kwhere.resource_managers.slurm_words import count_tasks, parse_state, parse_time, parse_tres
 
 FIELDS: tuple[str, ...] = (
     *("JobID", "JobArrayID", "State", "Reason", "StartTime", "SubmitTime", "PriorityLong", "UserName", "UserID"),
@@ -93,7 +93,7 @@ def _waiting(unit: str, state: str, job: Mapping[str, str], cluster: str, suffix
 def _tasks(shown: str) -> int:
     """Return how many tasks `123_[9-11,13%4]` stands for."""
     try:
-        return max(1, len(parse_job_id(shown).tasks))
+        return max(1, count_tasks(shown))
     except SourceError:
         return 1
 

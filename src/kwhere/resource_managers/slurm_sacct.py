@@ -13,7 +13,15 @@ from typing import TypeVar
 
 from kwhere.core.errors import SourceError
 from kwhere.resource_managers.slurm_jobs import SlurmJob
-from kwhere.resource_managers.slurm_words import Tres, parse_job_id, parse_memory, parse_time, parse_tres
+from kwhere.resource_managers.slurm_words import (
+    Tres,
+    parse_duration,
+    parse_job_id,
+    parse_memory,
+    parse_time,
+    parse_tres,
+    step_of,
+)
 
 _MARK = "JobIDRaw"
 NEEDED: tuple[str, ...] = (_MARK, "JobID", "Start", "End", "State")
@@ -22,6 +30,7 @@ WANTED: tuple[str, ...] = (
     *(
         "AllocNodes",
         "ElapsedRaw",
+        "Elapsed",
         "ReqMem",
         "QOS",
         "ExitCode",
@@ -116,12 +125,11 @@ def split_records(text: str, table: Table, faults: Faults) -> Iterator[Sequence[
 
 
 def _job(values: dict[str, str]) -> SlurmJob | None:
-    shown = parse_job_id(values["JobID"])
     raw = parse_job_id(values[_MARK])
-    if shown.step is not None or raw.step is not None or raw.job is None:
+    if step_of(values["JobID"]) is not None or raw.step is not None or raw.job is None:
         return None
     allocated = _allocated(values)
-    uid, elapsed = values.get("UID", ""), values.get("ElapsedRaw", "").strip()
+    uid = values.get("UID", "")
     return SlurmJob(
         raw_id=raw.job,
         shown_id=values["JobID"].strip(),
@@ -138,9 +146,15 @@ def _job(values: dict[str, str]) -> SlurmJob | None:
         partition=_word(values, "Partition"),
         nodes=values.get("NodeList", ""),
         allocated=allocated,
-        elapsed_seconds=float(elapsed) if elapsed.isdecimal() and len(elapsed) <= 12 else None,
+        elapsed_seconds=_elapsed(values),
         facts={ours: _word(values, theirs) or "" for theirs, ours in _FACTS.items()},
     )
+
+
+def _elapsed(values: dict[str, str]) -> float | None:
+    """Return the seconds without times of suspension, in a release without ElapsedRaw from `1-02:03:04`."""
+    raw = values.get("ElapsedRaw", "").strip()
+    return float(raw) if raw.isdecimal() and len(raw) <= 12 else _or_none(parse_duration, values.get("Elapsed", ""))
 
 
 def _word(values: dict[str, str], field: str) -> str | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from kwhere.core.errors import SourceError
-from kwhere.discovery.node_expressions import expand_numbers
+from kwhere.discovery.node_expressions import count_numbers, expand_numbers
 
 _UNKNOWN = frozenset(
     {
@@ -26,17 +26,20 @@ _TIME = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]{1,9})?"
     r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-_EPOCH = re.compile(r"[0-9]{1,12}")
+_EPOCH = re.compile(r"([0-9]{1,12})(?:\.[0-9]{1,9})?")
+_EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_EPOCH = 253_402_300_799
 _COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:\(x([0-9]{1,9})\))?")
 _COUNT_UNITS = "KMGTP"
+_TRES_IDS = {"1": "cpu", "2": "mem", "4": "node"}
+"""What slurmdbd's tables call them; ids from 1001 on are each site's own."""
 _PLACES = re.compile(r"\((?:S|IDX|CNT):[^)]*\)?")
 """Sockets and indices, as `gpu:a100:2(S:0-1)` and `(IDX:0,3)` have them."""
-_SLUID = re.compile(r"s[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{13}")
 _JOB_ID = re.compile(
-    r"(?P<job>[0-9]{1,18})(?:_(?:(?P<task>[0-9]{1,18})|\[(?P<tasks>[0-9,:\-]{1,100000}?)(?:,?\.\.\.)?"
+    r"(?:(?P<sluid>s[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{13})|"
+    r"(?P<job>[0-9]{1,18})(?:_(?:(?P<task>[0-9]{1,18})|\[(?P<tasks>[0-9,:\-]{1,1000000}?)(?:,?\.\.\.)?"
     r"(?:%(?P<throttle>[0-9]{1,9}))?\](?:%(?P<throttle_behind>[0-9]{1,9}))?))?"
-    r"(?:\+(?P<het>[0-9]{1,9}))?(?:\.(?P<step>[A-Za-z0-9_+]{1,64}))?"
+    r"(?:\+(?P<het>[0-9]{1,9}))?)(?:\.(?P<step>[A-Za-z0-9_+]{1,64}))?"
 )
 
 
@@ -113,18 +116,23 @@ def parse_time(text: str) -> datetime | None:
     Raises SourceError. We ask in UTC, where no hour comes twice.
     """
     words = text.strip()
-    if words.lower() in _UNKNOWN or words == "0":
+    if words.lower() in _UNKNOWN or words in _NO_VALUES or words == "0":
         return None
-    if _EPOCH.fullmatch(words):
-        return time_of(int(words))
+    if seconds := _EPOCH.fullmatch(words):
+        return time_of(int(seconds[1]))
     found = _TIME.fullmatch(words)
     if found is None:
         raise SourceError(f"time: expected seconds since 1970 or YYYY-MM-DDTHH:MM:SS, found {words[:40]!r}")
     try:
-        local = datetime(*(int(part) for part in found.groups()[:6]), tzinfo=UTC)  # type: ignore[misc,arg-type]
-        return local - _offset(found[7])
+        year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+        # A leap second is the first of the next minute, as in seconds since 1970.
+        leap = 1 if second == 60 else 0
+        local = datetime(year, month, day, hour, minute, second - leap, tzinfo=UTC) + timedelta(seconds=leap)
+        moment = local - _offset(found[7])
     except (ValueError, OverflowError) as error:
         raise SourceError(f"time: {words[:40]!r}: {error}") from error
+    # 0, written as a time.
+    return moment if moment > _EPOCH_START else None
 
 
 def time_of(seconds: int) -> datetime | None:
@@ -165,6 +173,9 @@ def parse_tres(text: str) -> Tres:
         key, separator, value = _PLACES.sub("", part).partition("=")
         if separator:
             said[_key(key.strip())] = value.strip()
+        else:
+            # `gres/gpu:a100:2`, as squeue has it.
+            said |= {f"gres/gpu:{kind}": f"{count:g}" for kind, count in parse_gres(part).items() if "/" in part}
     nodes = _count(said.get("node"))
     return Tres(
         cpus=_count(said.get("cpu")),
@@ -176,7 +187,8 @@ def parse_tres(text: str) -> Tres:
 
 def _key(word: str) -> str:
     """Types of GPUs keep their case."""
-    return word if word.lower().startswith("gres/gpu:") else word.lower()
+    key = re.sub(r"^gres:", "gres/", word, flags=re.IGNORECASE)
+    return key if key.lower().startswith("gres/gpu:") else _TRES_IDS.get(key, key.lower())
 
 
 def _memory_of(text: str | None) -> int | None:
@@ -214,9 +226,12 @@ def parse_gres(text: str) -> dict[str, float]:
     """Return GPUs by type of `gpu:a100:2(S:0-1),gpu:1,mps:200`; what is no whole GPU passes."""
     found: dict[str, float] = {}
     for part in _outside_brackets(text):
-        words = [word for word in re.sub(r"\([^)]*\)?", "", part).strip().split(":") if word not in ("", "no_consume")]
+        plain = re.sub(r"\([^)]*\)?", "", part).strip().replace("=", ":")
+        words = [word for word in plain.split(":") if word not in ("", "no_consume")]
         words = words[1:] if words and words[0].lower() == "gres" else words
-        if not words or words[0].lower() not in ("gpu", "gres/gpu") or words[-1].startswith("-"):
+        if not words or words[0].lower() not in ("gpu", "gres/gpu"):
+            continue
+        if words[-1].startswith("-") or words[-1] in _NO_VALUES:
             continue
         count = _count(words[-1]) if len(words) > 1 else 1.0
         kind = ":".join(words[1:-1] if count is not None else words[1:]) or "gpu"
@@ -266,15 +281,24 @@ def parse_state(text: str) -> State:
 
     Of a state with flags the state counts. A word that is cut so short that it may be several stays as it is.
     """
-    words = re.sub(r"\([^)]*\)$", "", text.strip().lower())
-    head, _, by = words.partition(" by ")
-    head = head.strip().rstrip(",")
-    first = re.split(r"[+,]", head, maxsplit=1)[0]
+    words = "".join(sign for sign in text.lower() if sign.isprintable() or sign.isspace())
+    words = re.sub(r"\([^)]*\)$", "", " ".join(words.split()))
+    head, _, by = words.partition(" by")
+    head, by = (head, by) if not by or by[0] == " " else (words, "")
+    first = re.split(r"[+,;|]", head.strip(), maxsplit=1)[0].strip()
     if head.endswith("+") and first not in KNOWN_STATES:
         fitting = [name for name in KNOWN_STATES if name.startswith(first)]
         first = fitting[0] if len(fitting) == 1 else first
-    head = _CODES.get(first, first)
-    return State(head or "unknown", head in KNOWN_STATES, by.strip().rstrip("+") or None)
+    name = next((word for word in _spellings(first) if word in KNOWN_STATES), first)
+    is_nothing = name in _UNKNOWN - {"invalid"}
+    return State("unknown" if is_nothing else name, name in KNOWN_STATES, by.strip().rstrip("+") or None)
+
+
+def _spellings(words: str) -> Iterator[str]:
+    """Yield a state as it may be meant: by its code, `NODE FAIL` in one word, `RUNNING COMPLETING` by its first."""
+    yield _CODES.get(words, words)
+    yield words.replace(" ", "_")
+    yield words.partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,18 +320,33 @@ def parse_job_id(text: str) -> JobId:
 
     Raises SourceError.
     """
-    words = text.strip()
-    if _SLUID.fullmatch(words):
-        return JobId(sluid=words)
-    found = _JOB_ID.fullmatch(words)
-    if found is None:
-        raise SourceError(f"job id: expected a number such as 123_4, found {words[:40]!r}")
+    found = _match_job_id(text)
     throttle = found["throttle"] or found["throttle_behind"]
     return JobId(
-        job=int(found["job"]),
+        job=None if found["job"] is None else int(found["job"]),
+        sluid=found["sluid"],
         task=None if found["task"] is None else int(found["task"]),
         tasks=expand_numbers(found["tasks"]) if found["tasks"] else (),
         throttle=None if throttle is None else int(throttle),
         het=None if found["het"] is None else int(found["het"]),
         step=found["step"],
     )
+
+
+def step_of(text: str) -> str | None:
+    """Return the step of a job id, None for a job itself, however many tasks it stands for. Raises SourceError."""
+    return _match_job_id(text)["step"]
+
+
+def count_tasks(text: str) -> int:
+    """Return how many tasks of an array a job id stands for, at least 1, however many they are. Raises SourceError."""
+    tasks = _match_job_id(text)["tasks"]
+    return count_numbers(tasks) if tasks else 1
+
+
+def _match_job_id(text: str) -> re.Match[str]:
+    words = text.strip()
+    found = _JOB_ID.fullmatch(words)
+    if found is None:
+        raise SourceError(f"job id: expected a number such as 123_4, found {words[:40]!r}")
+    return found

@@ -16,6 +16,7 @@ from kwhere.resource_managers.slurm_known import RecordReader
 from kwhere.resource_managers.slurm_sacct import NEEDED, WANTED, Faults, Table
 from kwhere.resource_managers.slurm_words import (
     Per,
+    count_tasks,
     parse_duration,
     parse_gres,
     parse_job_id,
@@ -23,6 +24,7 @@ from kwhere.resource_managers.slurm_words import (
     parse_state,
     parse_time,
     parse_tres,
+    step_of,
 )
 
 K = 1024
@@ -121,6 +123,11 @@ def test_kind_6_1_what_is_no_duration_is_an_error(text: str) -> None:
         ("(null)", None, None, {}),
         ("N/A", None, None, {}),
         ("cpu=x,mem=?,gres/gpu=y", None, None, {}),
+        pytest.param("1=16,2=65536,3=0,4=2,5=16,1001=4", 16.0, 64 * K**3, {}, id="as_the_tables_of_slurmdbd_have_it"),
+        pytest.param("gres/gpu:a100:2,cpu=4", 4.0, None, {"a100": 2.0}, id="case_users_21_colon"),
+        pytest.param("gres:gpu=2", None, None, {"gpu": 2.0}, id="case_users_21_gres_colon"),
+        pytest.param("gres/gpu:2", None, None, {"gpu": 2.0}, id="case_users_21_no_type"),
+        ("gres/gpu=18446744073709551614,gres/gpu:a100=2", None, None, {"a100": 2.0}),
     ],
 )
 def test_kind_6_1_tres(text: str, cpus: float | None, memory: int | None, gpus: dict[str, float]) -> None:
@@ -139,6 +146,10 @@ def test_kind_6_1_tres(text: str, cpus: float | None, memory: int | None, gpus: 
         ("gpu:a100:(null):2", {"a100": 2.0}),
         ("gpu:4(S:0-1),gpu:a100:1(IDX:7)", {"gpu": 4.0, "a100": 1.0}),
         ("gpu:-1", {}),
+        pytest.param("gres/gpu:a100=2", {"a100": 2.0}, id="case_users_21_equals"),
+        pytest.param("gres/gpu=2", {"gpu": 2.0}, id="case_users_21_equals_no_type"),
+        ("gpu:a100:4294967294", {}),
+        ("gpu:a100:0(IDX:N/A)", {}),
         ("gpumem:40G,gpuutil:80,shard:a100:4,mps:100", {}),
         ("gpu:1g.10gb:3", {"1g.10gb": 3.0}),
     ],
@@ -182,6 +193,35 @@ def test_kind_6_2_ids_of_jobs_and_steps(text: str, parts: tuple[int, int | None,
 
 
 @pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        pytest.param("s5K1KKYAYG5D0A.batch", "batch", id="case_users_25_step_of_a_sluid"),
+        ("s5K1KKYAYG5D0A", None),
+        ("7_[0-4000000%1000]", None),
+        ("7_[1-3].0", "0"),
+        ("7+1.extern", "extern"),
+    ],
+)
+def test_kind_6_2_a_step_is_told_from_its_job(text: str, step: str | None) -> None:
+    assert step_of(text) == step
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        pytest.param("4103947_[9-11,13,16-20]", 9, id="case_users_29"),
+        pytest.param("4103947_[9-11,13,16-20%4]", 9, id="case_users_29_throttle"),
+        ("7_[0-4000000]", 4_000_001),
+        ("7_[0-1000000:2%10]", 500_001),
+        ("7_3", 1),
+        ("7", 1),
+    ],
+)
+def test_kind_6_2_tasks_are_counted(text: str, count: int) -> None:
+    assert count_tasks(text) == count
+
+
+@pytest.mark.parametrize(
     "text",
     ["7_[1-3:0]", "7_[3:2]", "7_[1-3:]", "7_[5-1]", "7_[0-1000000000]", "7_[]", "7_[...]", "7_", "7.", "7+",
      "s5K1KKYAYG5D0", "s5K1KKYAYG5DOO", "7 8", "7;8", "٧", "7_*", "batch", "-7", "7%2"],
@@ -205,6 +245,17 @@ def test_kind_6_2_what_is_no_id_is_an_error(text: str) -> None:
         ("RD", "resv_del_hold", True),
         ("ST", "stopped", True),
         ("CANCELLED by (unknown)", "cancelled", True),
+        ("CANCELLED by", "cancelled", True),
+        ("CANCELLED  by  1000", "cancelled", True),
+        ("RUNNING;COMPLETING", "running", True),
+        ("RUNNING COMPLETING", "running", True),
+        ("NODE FAIL", "node_fail", True),
+        ("COMPLETED\0", "completed", True),
+        ("\x1b[2JFAILED", "[2jfailed", False),
+        ("TIMEOUT\r\n", "timeout", True),
+        ("(null)", "unknown", False),
+        ("None", "unknown", False),
+        ("N/A", "unknown", False),
         ("COMP+", "comp", False),  # completed or completing
         ("CO+", "co", False),
         ("NO_SUCH+", "no_such", False),
@@ -330,6 +381,12 @@ def test_kind_6_4_people_and_accounts(changes: dict[str, str], user: str | None,
     assert (unit.user, unit.project, faults.count) == (user, project, 0)
 
 
+def test_case_users_29_an_array_of_any_size_that_waits_is_no_fault() -> None:
+    found, faults = units(JobID="42_[0-4000000%1000]", Start="Unknown", End="Unknown", State="PENDING", NodeList="")
+
+    assert (found, faults.count) == ([], 0)
+
+
 @pytest.mark.parametrize("description", ["a|b", "the group's |own|", "\u202e x", ""])
 def test_kind_6_4_an_accounts_description_holds_anything(description: str) -> None:
     found = read_accounts("proj1||root\nproj1|alice|\n", f"proj1|{description}\n")
@@ -369,6 +426,23 @@ def test_kind_6_4_states_of_nodes(text: str, is_open: bool) -> None:
     assert parse_node_state(text)[1] is is_open
 
 
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        pytest.param({"Elapsed": "1-02:03:04"}, 93784.0, id="case_users_13_days"),
+        pytest.param({"Elapsed": "00:26:34", "ElapsedRaw": "1594"}, 1594.0, id="case_users_12_raw"),
+        pytest.param({"Elapsed": "00:00:00", "ElapsedRaw": "0"}, 0.0, id="case_users_9_zero_is_known"),
+        pytest.param({"Elapsed": "INVALID", "ElapsedRaw": ""}, None, id="case_users_13_invalid"),
+        pytest.param({"Elapsed": "-00:00:16", "ElapsedRaw": "-16"}, None, id="case_users_13_negative"),
+        pytest.param({}, None, id="not_said"),
+    ],
+)
+def test_kind_6_1_how_long_it_ran(changes: dict[str, str], seconds: float | None) -> None:
+    (unit,), faults = units(**changes)
+
+    assert (unit.elapsed_seconds, faults.count) == (seconds, 0)
+
+
 NOON = datetime(2023, 1, 1, 12, tzinfo=UTC)
 
 
@@ -387,10 +461,30 @@ NOON = datetime(2023, 1, 1, 12, tzinfo=UTC)
         pytest.param("2023-01-01T13:00:00 +0100", id="a_blank_before_the_offset"),
         pytest.param("2023-01-01T12:00:00.250", id="fractions"),
         pytest.param("1672574400", id="seconds"),
+        pytest.param("1672574400.75", id="fractions_of_seconds"),
     ],
 )
 def test_kind_6_5_one_instant_in_many_words(text: str) -> None:
     assert parse_time(text) == NOON
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "18446744073709551614",
+        "4294967295",
+        "0",
+        "1970-01-01T00:00:00",
+        "1970-01-01T01:00:00+0100",
+        "1969-12-31T19:00:00",
+    ],
+)
+def test_kind_6_5_what_stands_for_never_is_unknown(text: str) -> None:
+    assert parse_time(text) is None
+
+
+def test_kind_6_5_a_leap_second_is_the_next_minute() -> None:
+    assert parse_time("2016-12-31T23:59:60") == datetime(2017, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -403,6 +497,7 @@ def test_kind_6_5_one_instant_in_many_words(text: str) -> None:
         "2023-13-01T00:00:00",
         "2023-01-01T25:00:00",
         "2023-01-01T12:00",
+        "2023-01-01T12:00:61",
         "2023-01-01T12:00:00 CET",
         "2023-01-01T12:00:00+9900",
         "now",

@@ -73,6 +73,9 @@ def test_a_job_that_waits_has_all_that_is_known_of_it() -> None:
         pytest.param("41+1", 1, {"job": "41+1", "het_job": "41"}, id="case_users_26"),
         pytest.param("40_2", 1, {"job": "40_2", "array_job": "40"}, id="case_users_27"),
         pytest.param("42", 1, {}, id="plain"),
+        pytest.param(
+            "42_[0-4000000%9]", 4_000_001, {"job": "42_[0-4000000%9]", "array_job": "42"}, id="case_users_29_all"
+        ),
         pytest.param("42_[1-5,...]", 5, {"job": "42_[1-5,...]", "array_job": "42"}, id="cut_short"),
     ],
 )
