@@ -20,6 +20,7 @@ from kwhere.resource_managers.slurm_facts import read_accounts, read_nodes
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_known import RecordReader
 from kwhere.resource_managers.slurm_queue import queue_format, read_queue
+from kwhere.resource_managers.slurm_refusals import is_too_much, refusal
 from kwhere.resource_managers.slurm_rest import SlurmRest
 from kwhere.resource_managers.slurm_sacct import (
     Faults,
@@ -29,12 +30,10 @@ from kwhere.resource_managers.slurm_sacct import (
     offered_fields,
 )
 from kwhere.resource_managers.slurm_tokens import SlurmRestSettings
-from kwhere.resource_managers.slurm_windows import fetch_in_halves
+from kwhere.resource_managers.slurm_windows import SpanTooLongError, fetch_in_halves
 from kwhere.transport.commands import Finished, run_command
 
 NAME = "slurm"
-_OFF = ("accounting storage is disabled", "accounting_storage/none")
-_REFUSED = ("access/permission denied", "permission denied", "not authorized", "authentication")
 
 log = structlog.get_logger(__name__)
 
@@ -131,7 +130,9 @@ class Slurm:
 
     def fetch_nodes(self) -> Sequence[ManagerNode]:
         """Return the nodes."""
-        return [*read_nodes(self._run("scontrol", *self._of_cluster(), "show", "node", "--oneliner", "--all"))]
+        return [
+            *read_nodes(self._run("scontrol", *self._of_cluster(), "--details", "show", "node", "--oneliner", "--all"))
+        ]
 
     def close(self) -> None:
         """Nothing is held."""
@@ -196,15 +197,12 @@ def _check(program: str, done: Finished, timeout_seconds: float) -> None:
         raise Unavailable(
             "timeout", f"{program}: no answer within {timeout_seconds:g} s; it said: {words or 'nothing'}"
         )
-    lower = words.lower()
-    if any(sign in lower for sign in _OFF):
-        raise Unavailable("unsupported", f"{program}: accounting is off on this cluster: {words}")
-    if done.exit_code != 0:
-        if any(sign in lower for sign in _REFUSED):
-            raise Unavailable("permission", f"{program}: this user may not ask: {words}")
-        raise Unavailable("refused", f"{program}: ended with {done.exit_code}: {words or 'it said nothing'}")
-    if "error:" in lower and not done.stdout.strip():
-        raise Unavailable("refused", f"{program}: {words}")
+    has_failed = done.exit_code != 0 or ("error:" in words.lower() and not done.stdout.strip())
+    if has_failed and is_too_much(words):
+        raise SpanTooLongError(f"{program}: {words}")
+    fault = refusal(program, words or f"ended with {done.exit_code}, and said nothing")
+    if has_failed or fault.reason == "unsupported":
+        raise fault
 
 
 def _build(settings: SlurmSettings, clock: Clock) -> ResourceManager:

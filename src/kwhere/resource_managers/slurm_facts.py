@@ -74,7 +74,12 @@ def _node(pairs: Mapping[str, str]) -> ManagerNode:
         cpus=_number(pairs.get("CPUEfctv")) or _number(pairs.get("CPUTot")) or configured.cpus,
         memory_bytes=_megabytes(pairs.get("RealMemory")) or configured.memory_bytes,
         gpus=configured.gpus or parse_gres(_word(pairs, "Gres") or ""),
-        allocated=ManagerAllocation(_number(pairs.get("CPUAlloc")), _megabytes(pairs.get("AllocMem")), taken.gpus),
+        # Where AccountingStorageTRES leaves out GPUs, both kinds of TRES do.
+        allocated=ManagerAllocation(
+            _number(pairs.get("CPUAlloc")),
+            _megabytes(pairs.get("AllocMem")),
+            taken.gpus if configured.gpus else parse_gres(_word(pairs, "GresUsed") or ""),
+        ),
         queues=tuple(name for name in (_word(pairs, "Partitions") or "").split(",") if name),
     )
 

@@ -8,10 +8,15 @@ from kwhere.core.errors import SourceError
 from kwhere.core.managed import Account, Accounts, ManagerAllocation, ManagerNode, Membership
 from kwhere.resource_managers.slurm_facts import parse_node_state, without_suffix
 from kwhere.resource_managers.slurm_jobs import SlurmJob
+from kwhere.resource_managers.slurm_refusals import refusal
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.resource_managers.slurm_words import Tres, parse_gres, parse_tres, time_of
 
 _MEGABYTE = 1024**2
+_EMPTY_RESULT = 9003
+"""ESLURM_REST_EMPTY_RESULT."""
+NOTHING_FOUND: Mapping[str, Any] = {"errors": [{"error_number": _EMPTY_RESULT}]}
+"""What an answer without content means."""
 _NOTHING = frozenset({"", "none", "(null)", "n/a", "unknown"})
 
 
@@ -25,20 +30,36 @@ def read_jobs(document: object, faults: Faults) -> Iterator[SlurmJob]:
 
 
 def rows(document: object, key: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list. Raises SourceError with the server's own words where the list is missing."""
+    """Yield the objects of a list. Raises SourceError with the server's own words where the list is missing.
+
+    An empty list beside an error is no answer: nothing has ended by it. Raises Unavailable then.
+    """
     found = document.get(key) if isinstance(document, Mapping) else None
+    if not found and is_nothing_found(document):
+        return
     if not isinstance(found, list):
         raise SourceError(f"slurmrestd: expected {key}, found {words_of(document)}")
+    if not found and _errors(document):
+        raise refusal("slurmrestd", words_of(document))
     yield from (item for item in found if isinstance(item, Mapping))
 
 
 def words_of(document: object) -> str:
     """Return what an answer says went wrong; `none` where it says nothing."""
-    errors = document.get("errors") if isinstance(document, Mapping) else None
-    if isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
-        first = errors[0]
+    for first in _errors(document):
         return str(first.get("description") or first.get("error") or first)[:200]
     return "none"
+
+
+def _errors(document: object) -> Sequence[Mapping[str, Any]]:
+    errors = document.get("errors") if isinstance(document, Mapping) else None
+    return [error for error in errors if isinstance(error, Mapping)] if isinstance(errors, list) else []
+
+
+def is_nothing_found(document: object) -> bool:
+    """Return whether the only fault is that there is nothing: some releases call that an error."""
+    errors = _errors(document)
+    return bool(errors) and all(number(error.get("error_number")) == _EMPTY_RESULT for error in errors)
 
 
 def _job(item: Mapping[str, Any]) -> SlurmJob:
@@ -181,7 +202,7 @@ def _node(name: str, item: Mapping[str, Any]) -> ManagerNode:
     configured = parse_tres(item["tres"]) if isinstance(item.get("tres"), str) else Tres()
     used = parse_tres(item["tres_used"]) if isinstance(item.get("tres_used"), str) else Tres()
     features = _words(item.get("active_features")) or _words(item.get("features"))
-    gres = item["gres"] if isinstance(item.get("gres"), str) else ""
+    gres, held = (item[key] if isinstance(item.get(key), str) else "" for key in ("gres", "gres_used"))
     return ManagerNode(
         name=name,
         state=state,
@@ -192,7 +213,10 @@ def _node(name: str, item: Mapping[str, Any]) -> ManagerNode:
         memory_bytes=None if memory is None else memory * _MEGABYTE,
         gpus=configured.gpus or parse_gres(gres),
         allocated=ManagerAllocation(
-            None if busy is None else float(busy), None if taken is None else taken * _MEGABYTE, used.gpus
+            None if busy is None else float(busy),
+            None if taken is None else taken * _MEGABYTE,
+            # Where AccountingStorageTRES leaves out GPUs, both kinds of TRES do.
+            used.gpus if configured.gpus else parse_gres(held),
         ),
         queues=_words(item.get("partitions")),
     )

@@ -12,13 +12,22 @@ from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.slurm_jobs import JobReader
-from kwhere.resource_managers.slurm_json import read_accounts, read_jobs, read_nodes, words_of
+from kwhere.resource_managers.slurm_json import (
+    NOTHING_FOUND,
+    is_nothing_found,
+    read_accounts,
+    read_jobs,
+    read_nodes,
+    words_of,
+)
 from kwhere.resource_managers.slurm_queue import read_queue_json
+from kwhere.resource_managers.slurm_refusals import is_too_much, refusal
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.resource_managers.slurm_tokens import SlurmRestSettings, Tokens
-from kwhere.resource_managers.slurm_windows import fetch_in_halves
+from kwhere.resource_managers.slurm_windows import SpanTooLongError, fetch_in_halves
 from kwhere.transport.http import Answer, HttpClient
 
+_NO_CONTENT = 204
 _SHOWS_DUPLICATES = (0, 0, 40)
 """From this version on it tells the earlier runs of requeued jobs; older ones refuse to be asked."""
 
@@ -113,14 +122,26 @@ class SlurmRest:
             raise Unavailable("permission", f"slurmrestd: {path}: {self._tokens.describe()}")
         if answer.status == 404:
             raise Unavailable("unsupported", f"slurmrestd: {path}: not found; set rest.version to one that it has")
-        try:
-            document: object = json.loads(answer.body)
-        except (ValueError, RecursionError) as error:
-            raise SourceError(f"slurmrestd: {path}: status {answer.status}, expected JSON, found none") from error
-        if answer.status >= 500 or (answer.status >= 400 and not isinstance(document, dict)):
-            raise Unavailable("refused", f"slurmrestd: {path}: status {answer.status}: {words_of(document)}")
+        if answer.status == _NO_CONTENT:
+            return NOTHING_FOUND  # releases since 23.02 say so of a span without jobs
+        document = _document(path, answer)
+        if answer.status >= 400 and not is_nothing_found(document):
+            words = words_of(document)
+            if is_too_much(words):
+                raise SpanTooLongError(f"slurmrestd: {path}: {words}")
+            if answer.status >= 500 or not isinstance(document, dict):
+                raise refusal(f"slurmrestd: {path}: status {answer.status}", words)
         return document
 
     def _get(self, path: str, params: Mapping[str, str] | None) -> Answer:
         headers = {"X-SLURM-USER-NAME": self._settings.user, "X-SLURM-USER-TOKEN": self._tokens.current()}
         return self._client.get(path, params, headers, follow_redirects=False)
+
+
+def _document(path: str, answer: Answer) -> object:
+    """Names are as people typed them: bytes that are no text are replaced, control signs stay. Raises SourceError."""
+    try:
+        document: object = json.loads(answer.body.decode("utf-8-sig", "replace"), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"slurmrestd: {path}: status {answer.status}, expected JSON, found none") from error
+    return document

@@ -53,6 +53,19 @@ def test_it_is_asked_in_utc_for_whole_seconds(tmp_path: Path) -> None:
             "may not",
             id="case_users_45_rights",
         ),
+        pytest.param(
+            "echo 'You are not running a supported accounting_storage plugin' >&2; exit 1",
+            "unsupported",
+            "accounting is off",
+            id="case_users_45_no_plugin",
+        ),
+        pytest.param(
+            "echo 'sacct: error: Munge encode failed: Protocol authentication error' >&2; exit 1",
+            "permission",
+            "may not",
+            id="case_users_45_munge",
+        ),
+        pytest.param("exit 3", "refused", "ended with 3", id="case_users_45_says_nothing"),
         pytest.param("echo 'sacct: error: Connection refused' >&2; exit 1", "refused", "Connection refused", id="down"),
         pytest.param(
             "echo 'sacct: error: Problem talking to the database' >&2", "refused", "Problem", id="error_and_0"
@@ -81,6 +94,18 @@ def test_an_answer_too_long_is_asked_for_in_halves(tmp_path: Path) -> None:
     manager = slurm(tmp_path, f'echo "$@" >> {tmp_path}/asked\nhead -c 20000 /dev/zero', max_answer_bytes=10_000)
 
     with pytest.raises(SourceError, match="raise max_answer_bytes"):
+        list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1))))
+
+    ends = [line.split("--endtime=")[1][:19] for line in (tmp_path / "asked").read_text(encoding="utf-8").splitlines()]
+    assert ends[:3] == ["2026-10-25T01:30:00", "2026-10-25T01:00:00", "2026-10-25T00:45:00"]
+
+
+@pytest.mark.parametrize("words", ["Too wide of a date range in query", "Query result exceeds size limit"])
+def test_a_span_too_long_for_slurmdbd_is_asked_for_in_halves(tmp_path: Path, words: str) -> None:
+    fault = f"echo 'sacct: error: slurmdbd: {words}' >&2; exit 1"
+    manager = slurm(tmp_path, f'echo "$@" >> {tmp_path}/asked\n{fault}')
+
+    with pytest.raises(SourceError, match=rf"{words}, even for \d+ s$"):
         list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1))))
 
     ends = [line.split("--endtime=")[1][:19] for line in (tmp_path / "asked").read_text(encoding="utf-8").splitlines()]

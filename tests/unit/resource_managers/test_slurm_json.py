@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwhere.core.errors import SourceError
+from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.managed import Account, ManagerUnit, Membership
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_json import number, read_accounts, read_jobs, read_nodes
@@ -102,6 +102,39 @@ def test_an_error_is_no_empty_answer() -> None:
             units(document)
 
 
+@pytest.mark.parametrize(
+    ("errors", "reason"),
+    [
+        pytest.param(
+            [{"error_number": 7000, "description": "Failed connecting to slurmdbd"}], "refused", id="case_users_45_down"
+        ),
+        pytest.param(
+            [{"description": "Slurm accounting storage is disabled"}], "unsupported", id="case_users_45_accounting_off"
+        ),
+        pytest.param(
+            [{"error_number": 2002, "error": "Access/permission denied"}], "permission", id="case_users_45_no_right"
+        ),
+        pytest.param([{"error_number": 9003}, {"error_number": 7000}], "refused", id="one_of_two"),
+    ],
+)
+def test_case_users_45_an_empty_list_beside_an_error_is_no_answer(errors: list[object], reason: str) -> None:
+    with pytest.raises(Unavailable) as caught:
+        units({"jobs": [], "errors": errors})
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("jobs", [{"jobs": []}, {"jobs": None}, {}])
+def test_case_users_45_that_nothing_was_found_is_an_empty_list(jobs: dict[str, object]) -> None:
+    assert units({**jobs, "errors": [{"error_number": 9003, "description": "Nothing found"}]}) == []
+    assert units({"jobs": [], "errors": []}) == []
+
+
+def test_an_error_beside_jobs_takes_none_of_them() -> None:
+    (unit,) = units({"jobs": [job()], "errors": [{"error_number": 9003, "description": "Unable to find QOS"}]})
+
+    assert unit.unit == "42"
+
+
 def test_one_bad_job_takes_no_other_with_it() -> None:
     faults = Faults()
     jobs = list(read_jobs({"jobs": [job(job_id=None), job(), 5, job(job_id=-1)]}, faults))
@@ -114,6 +147,25 @@ def test_recorded_nodes() -> None:
 
     assert (node.name, node.state, node.is_schedulable, node.cpus, node.gpus) == ("n1", "idle", True, 2, {"a100": 2})
     assert (node.memory_bytes, node.queues) == (4000 * 1024**2, ("main",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpus", "used"),
+    [
+        ({"tres": "cpu=8,gres/gpu=4", "tres_used": "cpu=2,gres/gpu=1"}, {"gpu": 4}, {"gpu": 1}),
+        ({"tres": "cpu=8,gres/gpu=4", "tres_used": "cpu=2"}, {"gpu": 4}, {}),
+        # AccountingStorageTRES leaves out GPUs
+        ({"tres": "cpu=8", "gres": "gpu:h100:8", "gres_used": "gpu:h100:5(IDX:0-4)"}, {"h100": 8}, {"h100": 5}),
+        ({"tres": "cpu=8", "gres": "gpu:h100:8", "gres_used": "gpu:h100:0(IDX:N/A)"}, {"h100": 8}, {}),
+    ],
+)
+def test_case_users_21_gpus_of_a_node_are_known_without_their_tres(
+    fields: dict[str, str], gpus: dict[str, float], used: dict[str, float]
+) -> None:
+    (node,) = read_nodes({"nodes": [{"name": "n1", "cpus": 8, "alloc_cpus": 2, **fields}]})
+
+    assert node.allocated is not None
+    assert (node.gpus, node.allocated.gpus) == (gpus, used)
 
 
 def test_recorded_accounts() -> None:

@@ -407,6 +407,29 @@ def test_kind_6_4_a_reason_holds_anything(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "gpus", "used"),
+    [
+        (
+            "CfgTRES=cpu=8,gres/gpu=4 AllocTRES=cpu=2,gres/gpu=1 Gres=gpu:4 GresUsed=gpu:1(IDX:0)",
+            {"gpu": 4},
+            {"gpu": 1},
+        ),
+        ("CfgTRES=cpu=8,gres/gpu=4 AllocTRES= Gres=gpu:4 GresUsed=gpu:0(IDX:N/A)", {"gpu": 4}, {}),
+        # AccountingStorageTRES leaves out GPUs
+        ("CfgTRES=cpu=8 AllocTRES=cpu=2 Gres=gpu:h100:8 GresUsed=gpu:h100:5(IDX:0-4)", {"h100": 8}, {"h100": 5}),
+        ("CfgTRES=cpu=8 AllocTRES=cpu=2 Gres=gpu:h100:8(S:0-1) GresUsed=gpu:h100:0(IDX:N/A)", {"h100": 8}, {}),
+    ],
+)
+def test_case_users_21_gpus_of_a_node_are_known_without_their_tres(
+    words: str, gpus: dict[str, float], used: dict[str, float]
+) -> None:
+    (node,) = read_nodes(f"NodeName=n1 State=MIXED {words}\n")
+
+    assert node.allocated is not None
+    assert (node.gpus, node.allocated.gpus) == (gpus, used)
+
+
+@pytest.mark.parametrize(
     ("text", "is_open"),
     [
         ("IDLE+CLOUD+POWERED_DOWN", True),

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -47,6 +48,8 @@ class Door(BaseHTTPRequestHandler):
     asked: ClassVar[list[str]] = []
     most_seconds: ClassVar[int | None] = None
     """Spans longer than that have long answers."""
+    says: ClassVar[tuple[int, bytes] | None] = None
+    """Status and body of every answer to who is let in; None: a job."""
 
     def width(self) -> int:
         asked = parse_qs(urlsplit(self.path).query)
@@ -60,6 +63,9 @@ class Door(BaseHTTPRequestHandler):
         is_right = signature == right and token not in self.spent
         if is_right and self.most_seconds is not None and self.width() > self.most_seconds:
             self.answer(200, b"x" * 5000)
+            return
+        if is_right and self.says is not None:
+            self.answer(*self.says)
             return
         self.answer(200 if is_right else 401, json.dumps({"jobs": [JOB]} if is_right else {}).encode())
 
@@ -75,7 +81,7 @@ class Door(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def door() -> Iterator[str]:
-    Door.spent, Door.asked, Door.most_seconds = set(), [], None
+    Door.spent, Door.asked, Door.most_seconds, Door.says = set(), [], None, None
     server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -150,6 +156,68 @@ def test_case_ceems_262_the_span_of_a_question_follows_the_limit_of_its_answer(d
     with pytest.raises(SourceError, match=r"even for .* s; raise rest.client.max_answer_bytes"):
         list(manager.fetch_units(hour))
     manager.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(204, b"", id="no_content"),
+        pytest.param(200, b'{"jobs": [], "errors": [], "warnings": []}', id="empty_list"),
+        pytest.param(500, b'{"errors": [{"error_number": 9003, "description": "Nothing found"}]}', id="as_an_error"),
+    ],
+)
+def test_case_users_45_a_span_without_jobs_is_an_answer(door: str, tmp_path: Path, status: int, body: bytes) -> None:
+    manager = rest(door, tmp_path, HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND))
+    Door.says = (status, body)
+
+    assert list(manager.fetch_units(SPAN)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "description", "reason"),
+    [
+        (500, "Failed connecting to slurmdbd", "refused"),
+        (500, "Slurm accounting storage is disabled", "unsupported"),
+        (500, "Access/permission denied", "permission"),
+        (200, "Unable to contact slurm controller (connect failure)", "refused"),
+    ],
+)
+def test_case_users_45_what_failed_there_is_told(
+    door: str, tmp_path: Path, status: int, description: str, reason: str
+) -> None:
+    manager = rest(door, tmp_path, HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND))
+    errors = {"jobs": [], "errors": [{"error_number": 1, "description": description}]}
+    Door.says = (status, json.dumps(errors).encode())
+
+    with pytest.raises(Unavailable, match=re.escape(description)) as caught:
+        list(manager.fetch_units(SPAN))
+    assert caught.value.reason == reason
+
+
+def test_a_span_too_long_for_slurmdbd_is_asked_for_in_halves(door: str, tmp_path: Path) -> None:
+    manager = rest(door, tmp_path, HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND))
+    Door.says = (500, b'{"errors": [{"description": "Too wide of a date range in query"}]}')
+
+    with pytest.raises(SourceError, match=r"Too wide .*, even for \d+ s$"):
+        list(manager.fetch_units(Span(T0.replace(hour=1), T0.replace(hour=2))))
+    assert len(Door.asked) > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        pytest.param(b"caf\xe9", "caf\ufffd", id="case_users_40_bytes_that_are_no_text"),
+        pytest.param(b"a|b\tc", "a|b\tc", id="case_users_37_control_signs"),
+        pytest.param("\N{RIGHT-TO-LEFT OVERRIDE}gnp.exe".encode(), "\u202egnp.exe", id="case_users_40_direction"),
+        pytest.param(b"\\u0000\\u001b[2J", "\0\x1b[2J", id="escaped"),
+    ],
+)
+def test_a_name_is_any_bytes(door: str, tmp_path: Path, name: bytes, shown: str) -> None:
+    manager = rest(door, tmp_path, HandClock(1_700_000_000 * NANOSECONDS_PER_SECOND))
+    job = json.dumps({"jobs": [{**JOB, "name": "?"}]}).encode().replace(b'"?"', b'"' + name + b'"')
+    Door.says = (200, b"\xef\xbb\xbf" + job)
+
+    assert [unit.name for unit in manager.fetch_units(SPAN)] == [shown]
 
 
 class Printer:
