@@ -1,4 +1,4 @@
-"""What the node's network interfaces carried, from `/proc/net/dev`."""
+"""What the node's network interfaces carried, from `/proc/1/net/dev`, or `/proc/net/dev` where that is closed."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,9 @@ from pydantic import Field
 
 from kwhere.collectors.collector import CollectorContext, CollectorPlugin, CollectorSettings
 from kwhere.collectors.patterns import Pattern
+from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.metrics import Kind, MetricSpec, Sample
+from kwhere.kernel.hostfs import HostFS, KeptFile
 from kwhere.kernel.netdev import parse_net_dev
 
 RECEIVE_BYTES = MetricSpec(
@@ -47,13 +49,13 @@ class NetworkSettings(CollectorSettings):
 
 
 class NetworkCollector:
-    """Keeps `/proc/net/dev` open."""
+    """Keeps the file open."""
 
     def __init__(self, context: CollectorContext, settings: NetworkSettings) -> None:
         """Open the file. Raises Unavailable."""
         self._settings = settings
         self._exclude = re.compile(settings.exclude)
-        self._file = context.host.keep("proc/net/dev")
+        self._file = _open(context.host)
 
     def collect(self) -> Iterator[Sample]:
         """Yield bytes of each interface in both directions, errors on request."""
@@ -71,6 +73,14 @@ class NetworkCollector:
     def close(self) -> None:
         """Give back the file."""
         self._file.close()
+
+
+def _open(host: HostFS) -> KeptFile:
+    """Return the interfaces of the first process, else our own: an agent in a pod sees the node's processes."""
+    try:
+        return host.keep("proc/1/net/dev")
+    except (Unavailable, SourceError):  # hidden from us, or a recorded host
+        return host.keep("proc/net/dev")
 
 
 plugin = CollectorPlugin(

@@ -9,6 +9,7 @@ import os
 import resource
 import threading
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +97,8 @@ class HostFS:
         self._lock = threading.Lock()
         self.generation = 0
         """Rises with every change of snapshot: kept files then open anew."""
+        self.cgroup_roots: Mapping[str, str] | None = None
+        """Where our own cgroup namespace begins in the trees, by controllers; None: nobody looked yet."""
         self.is_recorded = not _is_mounted(procfs)
         """Whether the processes are a copy: their clock is then `proc/uptime`, not ours."""
         self.select_snapshot(0)

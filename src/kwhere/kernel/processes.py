@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kwhere.core.errors import SourceError, Unavailable
+from kwhere.kernel.cgroup_namespace import absolute_paths, find_roots
 from kwhere.kernel.hostfs import HostFS
 from kwhere.kernel.numbers import counter, excerpt
 
@@ -88,8 +89,13 @@ def read_stat(fs: HostFS, pid: int) -> ProcessStat:
 
 
 def read_cgroup_text(fs: HostFS, pid: int) -> str:
-    """Return `/proc/PID/cgroup`, one line per hierarchy. Raises Unavailable if the process is gone."""
-    return fs.read(f"proc/{pid}/cgroup").decode(errors="surrogateescape")
+    """Return `/proc/PID/cgroup`, one line per hierarchy, with the paths of the mounted trees.
+
+    Raises Unavailable if the process is gone.
+    """
+    if fs.cgroup_roots is None:
+        fs.cgroup_roots = find_roots(fs)
+    return absolute_paths(fs.read(f"proc/{pid}/cgroup").decode(errors="surrogateescape"), fs.cgroup_roots)
 
 
 def read_command(fs: HostFS, pid: int) -> list[str]:

@@ -1,7 +1,11 @@
+import shutil
+from pathlib import Path
+
 import pytest
-from tests.recorded_hosts import Values, open_host, said, said_at_both_moments
+from tests.recorded_hosts import HOSTS, Values, open_host, said, said_at_both_moments
 
 from kwhere.collectors.network import plugin
+from kwhere.kernel.hostfs import HostFS
 
 
 def interfaces(found: Values) -> set[str]:
@@ -37,3 +41,14 @@ def test_everything_on_request() -> None:
 
     assert interfaces(found) == {"docker0", "eno1", "ib0"}
     assert found["kwhere_node_network_interfaces", ()] == 5
+
+
+def test_an_agent_in_a_pod_tells_the_node_s_interfaces_and_not_its_own(tmp_path: Path) -> None:
+    shutil.copytree(HOSTS / "k8s-v2-systemd" / "proc" / "0", tmp_path / "proc")
+    (tmp_path / "proc" / "1" / "net").mkdir(parents=True)
+    (tmp_path / "proc" / "net" / "dev").rename(tmp_path / "proc" / "1" / "net" / "dev")
+    (tmp_path / "proc" / "net" / "dev").write_text("eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n")
+
+    found = said(plugin, HostFS(tmp_path / "proc", tmp_path / "sys", tmp_path / "cgroup"))
+
+    assert interfaces(found) == {"ens1"}
