@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
@@ -11,10 +12,11 @@ from kwhere.database import bulk, schema
 from kwhere.database.account_marks import mark_units
 from kwhere.database.bulk import Merge
 from kwhere.database.claims import ClaimCounts, ClaimTurn, claim_units
+from kwhere.database.ended_owners import settle_owners
 from kwhere.database.engine import writing
 from kwhere.database.grid import to_ns
 from kwhere.database.identities import ensure_accounts, search_text
-from kwhere.database.storable import ACCOUNT_LENGTH, STATE_LENGTH, TEXT_LENGTH, bounded, cut, fits
+from kwhere.database.storable import ACCOUNT_LENGTH, MOST_COUNTED, STATE_LENGTH, TEXT_LENGTH, bounded, cut, fits
 from kwhere.database.sums import RunNames
 from kwhere.database.vanished import Living, settle
 
@@ -56,31 +58,43 @@ def write_units(
         for is_known, merges in ((True, _UNIT_MERGES), (False, _UNKNOWN_START_MERGES)):
             told = [unit for unit in latest.values() if unit.is_start_known is is_known]
             rows = [_row(turn, unit, users, projects) for unit in told]
-            mark_units(connection, _of_other_owners(connection, turn, rows))
+            changed = _changed(connection, turn, rows)
+            mark_units(connection, changed.owners)
             bulk.upsert(connection, schema.units, _UNIT_KEY, merges, rows)
+            settle_owners(connection, changed.owners | changed.ends)
         return claim_units(connection, turn, {unit for unit, _ in latest})
 
 
-def _of_other_owners(connection: Connection, turn: ClaimTurn, rows: Sequence[bulk.Row]) -> list[int]:
-    """Return the ids of units that had other users or projects until now."""
-    units = schema.units.c
-    owners = {(row[2], row[3]): (row[6], row[7]) for row in rows}
-    held = select(units.id, units.unit, units.run, units.user_id, units.project_id).where(
+class _Changed(NamedTuple):
+    """Ids of units that are told otherwise than they were."""
+
+    owners: set[int]
+    """That had another user or project until now."""
+    ends: set[int]
+    """That lived until now, or had ended."""
+
+
+def _changed(connection: Connection, turn: ClaimTurn, rows: Sequence[bulk.Row]) -> _Changed:
+    units, found = schema.units.c, _Changed(set(), set())
+    told = {(row[2], row[3]): (row[6], row[7], row[13] is None) for row in rows}
+    held = select(units.id, units.unit, units.run, units.user_id, units.project_id, units.ended_ns).where(
         units.cluster_id == turn.cluster_id,
         units.manager == turn.manager,
         units.scope_node_id == 0,
-        units.unit.in_(sorted({str(unit) for unit, _ in owners})),
+        units.unit.in_(sorted({str(unit) for unit, _ in told})),
     )
-    return [
-        row.id
-        for row in connection.execute(held)
-        if (row.unit, row.run) in owners and owners[row.unit, row.run] != (row.user_id, row.project_id)
-    ]
+    for row in connection.execute(held):
+        user_id, project_id, lives = told.get((row.unit, row.run), (row.user_id, row.project_id, row.ended_ns is None))
+        if (user_id, project_id) != (row.user_id, row.project_id):
+            found.owners.add(row.id)
+        if lives != (row.ended_ns is None):
+            found.ends.add(row.id)
+    return found
 
 
 def _is_storable(unit: ManagerUnit) -> bool:
-    """An id longer than any real one cannot be a key, and no node reports it."""
-    return all(0 < len(getattr(unit, field).encode()) <= most for field, most in _LONGEST.items())
+    """An id that is none cannot be a key, and no node reports it."""
+    return all(fits(getattr(unit, field), most) for field, most in _LONGEST.items())
 
 
 def _seen(units: Iterable[ManagerUnit], field: str, turn: ClaimTurn) -> dict[str, int]:
@@ -114,7 +128,8 @@ def _row(turn: ClaimTurn, unit: ManagerUnit, users: Mapping[str, int], projects:
         None if unit.ended_at is None else to_ns(unit.ended_at),
         *(cut(unit.queue, 255), cut(unit.group, 255)),
         None if unit.nodes is None else json.dumps(unit.nodes),
-        *(given.cpus, bounded(given.memory_bytes), json.dumps(dict(given.gpus), sort_keys=True), given.nodes),
+        *(given.cpus, bounded(given.memory_bytes), json.dumps(dict(given.gpus), sort_keys=True)),
+        bounded(given.nodes, MOST_COUNTED),
         cut(next((unit.tags[tag] for tag in GROUP_TAGS if tag in unit.tags), None), 255),
         None if unit.elapsed_seconds is None else bounded(int(unit.elapsed_seconds * NANOSECONDS_PER_SECOND)),
         False,  # a claim says otherwise

@@ -11,7 +11,7 @@ from kwhere.database.claims import ClaimTurn
 from kwhere.database.engine import writing
 from kwhere.database.grid import to_ns
 from kwhere.database.identities import ensure_accounts
-from kwhere.database.storable import ACCOUNT_LENGTH, STATE_LENGTH, TEXT_LENGTH, bounded, cut
+from kwhere.database.storable import ACCOUNT_LENGTH, MOST_COUNTED, STATE_LENGTH, TEXT_LENGTH, bounded, cut, fits
 
 _COLUMNS = (
     *("cluster_id", "manager", "unit", "state", "name", "user_id", "project_id", "user_group", "queue", "reason"),
@@ -19,12 +19,11 @@ _COLUMNS = (
     *("asked_nodes", "tasks", "seen_ns"),
 )
 _LONGEST = 512
-_MOST_TASKS = 2**31 - 1
 
 
 def write_queue(engine: Engine, turn: ClaimTurn, waiting: Iterable[WaitingUnit]) -> int:
     """Replace what a manager's queue holds, and note when it was read; return how many."""
-    latest = {unit.unit: unit for unit in waiting if 0 < len(unit.unit.encode("utf-8", "replace")) <= _LONGEST}
+    latest = {unit.unit: unit for unit in waiting if fits(unit.unit, _LONGEST)}
     table, states = schema.waiting_units, schema.manager_states
     with writing(engine).begin() as connection:
         users = ensure_accounts(connection, schema.users, turn.cluster_id, _named(latest, "user", turn))
@@ -57,5 +56,5 @@ def _row(turn: ClaimTurn, unit: WaitingUnit, users: Mapping[str, int], projects:
         json.dumps(tags, sort_keys=True) if tags else None,
         *(None if at is None else to_ns(at) for at in (unit.submitted_at, unit.expected_start_at)),
         *(unit.priority, asked.cpus, bounded(asked.memory_bytes), json.dumps(dict(asked.gpus), sort_keys=True)),
-        *(asked.nodes, max(1, min(unit.tasks, _MOST_TASKS)), turn.now_ns),
+        *(bounded(asked.nodes, MOST_COUNTED), max(1, min(unit.tasks, MOST_COUNTED)), turn.now_ns),
     )

@@ -10,7 +10,7 @@ from kwhere.resource_managers.slurm_facts import parse_node_state, without_suffi
 from kwhere.resource_managers.slurm_jobs import SlurmJob
 from kwhere.resource_managers.slurm_refusals import refusal
 from kwhere.resource_managers.slurm_sacct import Faults
-from kwhere.resource_managers.slurm_words import Tres, parse_gres, parse_tres, time_of
+from kwhere.resource_managers.slurm_words import Tres, parse_gres, parse_tres, sluid_of, time_of
 
 _MEGABYTE = 1024**2
 _EMPTY_RESULT = 9003
@@ -82,7 +82,7 @@ def _job(item: Mapping[str, Any]) -> SlurmJob:
         raw_id=raw_id,
         shown_id=_shown_id(item, raw_id),
         state=_state(_object(item.get("state")).get("current")),
-        sluid=_word(item.get("sluid")),
+        sluid=sluid_of(_word(item.get("sluid")) or ""),
         submitted_at=_moment(times.get("submission")),
         started_at=started_at,
         ended_at=ended_at,

@@ -20,6 +20,7 @@ from kwhere.resource_managers.slurm_words import (
     parse_memory,
     parse_time,
     parse_tres,
+    sluid_of,
     step_of,
 )
 
@@ -134,7 +135,7 @@ def _job(values: dict[str, str]) -> SlurmJob | None:
         raw_id=raw.job,
         shown_id=values["JobID"].strip(),
         state=values["State"],
-        sluid=_word(values, "SLUID"),
+        sluid=sluid_of(values.get("SLUID", "")),
         submitted_at=_or_none(parse_time, values.get("Submit", "")),
         started_at=parse_time(values["Start"]),
         ended_at=_end(values),

@@ -35,6 +35,8 @@ _TRES_IDS = {"1": "cpu", "2": "mem", "4": "node"}
 """What slurmdbd's tables call them; ids from 1001 on are each site's own."""
 _PLACES = re.compile(r"\((?:S|IDX|CNT):[^)]*\)?")
 """Sockets and indices, as `gpu:a100:2(S:0-1)` and `(IDX:0,3)` have them."""
+_SLUID = re.compile(r"s[0-9A-Za-z]{8,40}")
+"""Of any length that a later release may give it."""
 _JOB_ID = re.compile(
     r"(?:(?P<sluid>s[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{13})|"
     r"(?P<job>[0-9]{1,18})(?:_(?:(?P<task>[0-9]{1,18})|\[(?P<tasks>[0-9,:\-]{1,1000000}?)(?:,?\.\.\.)?"
@@ -331,6 +333,12 @@ def parse_job_id(text: str) -> JobId:
         het=None if found["het"] is None else int(found["het"]),
         step=found["step"],
     )
+
+
+def sluid_of(text: str) -> str | None:
+    """Return a SLUID, or None for what cannot be one: the run is then named by its start."""
+    word = text.strip()
+    return word if _SLUID.fullmatch(word) else None
 
 
 def step_of(text: str) -> str | None:
