@@ -51,6 +51,7 @@ def _node(
         queues=("gpu",) if gpus else ("main", "long"),
         seen_at=NOW - timedelta(minutes=2),
         is_reporting=name in ("node-a", "node-b"),
+        reported_as=name if name in ("node-a", "node-b") else None,
     )
 
 

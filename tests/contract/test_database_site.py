@@ -1,5 +1,7 @@
 """Nodes, balance, overview and accounts as they are read, over SQLite and PostgreSQL."""
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import Engine
 from tests.account_site import T0, J, Site, fixed, keep, minutes, worked_case
@@ -355,3 +357,35 @@ def test_today_is_read_from_hours_where_they_are_summed_up(site: Site, rolled: b
 
     assert seen.energy_today_uj == 60 * 10_800 * J == journal.control_uj
     assert seen.completeness_ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "slots", "spans"),
+    [
+        pytest.param(120, 5, [(120, 300), (300, 420)], id="begins and ends within a bucket"),
+        pytest.param(270, 2, [(270, 390)], id="a first slot over the edge"),
+        pytest.param(60, 2, [(60, 180)], id="one bucket, partly"),
+    ],
+)
+def test_a_unit_has_power_in_the_time_it_was_seen(
+    site: Site, start_s: int, slots: int, spans: list[tuple[int, int]]
+) -> None:
+    """Its agent came after it began: what was before is not of its power."""
+    journal = HandJournal(end_ns=T0_NS + start_s * SECOND_NS)
+    site.take(worked_case(journal, slots))
+
+    found = site.reader.unit_power("c1", "slurm", "a", "a@1764000000", minutes(0, 15))
+
+    assert [
+        (bucket.span.start - T0, bucket.span.end - T0, bucket.energy_total_uj / bucket.span.seconds) for bucket in found
+    ] == [(timedelta(seconds=start), timedelta(seconds=end), 160 * J) for start, end in spans]
+
+
+def test_means_of_a_unit_are_over_the_time_it_was_measured(site: Site) -> None:
+    """Nobody but nodes says what it was given: eight of ten CPUs, also where the agent came an hour after it began."""
+    site.take(worked_case(HandJournal(end_ns=T0_NS + 3600 * SECOND_NS), slots=5))
+
+    record = site.reader.unit("c1", "slurm", "a")
+
+    assert record.cpus_allocated == 8.0
+    assert record.measured_seconds == 300.0

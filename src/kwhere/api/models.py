@@ -183,6 +183,8 @@ class Unit:
     """CPUs allocated times `elapsed_seconds`, or its whole life: core-hours, times of suspension left out."""
     is_reported: bool = True
     """false: only its manager told of it, no agent has; its figures are missing then."""
+    nodes_unreported: list[str] = field(default_factory=list)
+    """Nodes its manager placed it on of which no agent told it: what it used there is missing."""
 
 
 SpanView = dict[str, datetime]

@@ -63,6 +63,8 @@ class ManagerNodeView:
     seen_at: datetime
     reporting: bool
     """Whether an agent there was ever read: else nothing that runs on it is measured."""
+    reported_as: str | None
+    """What that agent calls it; null: there is none, or it could be one of several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ def manager_node_view(record: ManagerNodeRecord) -> ManagerNodeView:
         queues=list(record.queues),
         seen_at=record.seen_at,
         reporting=record.is_reporting,
+        reported_as=record.reported_as,
     )
 
 

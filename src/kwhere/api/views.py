@@ -166,6 +166,7 @@ def unit_view(record: UnitRecord, findings: Sequence[Finding] = ()) -> Unit:
         elapsed_seconds=maybe_seconds(record.elapsed_ns),
         cpu_allocated_seconds=record.cpu_allocated_seconds,
         is_reported=record.is_reported,
+        nodes_unreported=list(record.nodes_unreported),
     )
 
 

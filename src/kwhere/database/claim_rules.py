@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
+from kwhere.database.node_names import is_same_host
 
 TOLERANCE_NS = 120 * NANOSECONDS_PER_SECOND
 PATIENCE_NS = 7 * 86_400 * NANOSECONDS_PER_SECOND
@@ -76,13 +77,4 @@ def _fits(run: OpenRun, candidate: Candidate) -> bool:
 
 
 def _is_among(ours: Iterable[str], theirs: Iterable[str]) -> bool:
-    """A manager may say `n1` where the host is called `n1.cluster.example`, or the other way round."""
-    return any(_is_same(our, their) for their in theirs for our in ours)
-
-
-def _is_same(one: str, other: str) -> bool:
-    one, other = one.lower(), other.lower()
-    if one == other:
-        return True
-    short, longer = sorted((one, other), key=len)
-    return bool(short) and longer.startswith(f"{short}.") and not short.replace(".", "").isdigit()
+    return any(is_same_host(our, their) for their in theirs for our in ours)

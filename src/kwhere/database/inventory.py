@@ -9,7 +9,7 @@ from kwhere.database import bulk, schema
 from kwhere.database.bulk import Merge
 from kwhere.database.engine import writing
 from kwhere.database.grid import to_ns
-from kwhere.database.node_facts import short_name
+from kwhere.database.node_names import short_name
 from kwhere.database.retirements import apply_retirements
 
 ANY_CLUSTER = ""

@@ -32,11 +32,6 @@ class ListedNode:
     facts: NodeFacts
 
 
-def short_name(node: str) -> str:
-    """Return what a node is found by: its name up to the first dot, in lower case."""
-    return node.partition(".")[0].lower()
-
-
 def facts_of(cluster: str, node: str, listed: Sequence[ListedNode]) -> NodeFacts:
     """Return what rows that share the node's short name say of it: the first source that says a thing counts.
 

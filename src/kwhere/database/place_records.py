@@ -88,6 +88,8 @@ class ManagerNodeRecord:
     seen_at: datetime
     is_reporting: bool = True
     """Whether an agent there was ever read: else nothing that runs on it is measured."""
+    reported_as: str | None = None
+    """What that agent calls it; None: there is none, or it could be one of several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,8 @@ class NodeRun:
     memory_peak_bytes: int | None = None
     memory_allocated_bytes: int | None = None
     """Mean over its life."""
+    measured_seconds: float | None = None
+    """How long its node was measured while it ran there: an agent may have come later than the unit."""
 
     @property
     def cpu_efficiency_ratio(self) -> float | None:
@@ -222,6 +224,13 @@ class UnitRecord:
     """Of one unit that was asked for: up to when its grams are known; they follow its energy by a pass."""
     is_reported: bool = True
     """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
+    nodes_unreported: tuple[str, ...] = ()
+    """Nodes its manager placed it on of which no agent told it: what it used there is missing."""
+
+    @property
+    def measured_seconds(self) -> float | None:
+        """Return how long it was measured on the node where that was longest; None: nowhere, or nobody knows."""
+        return max((run.measured_seconds for run in self.node_runs if run.measured_seconds is not None), default=None)
 
     @property
     def cpu_allocated_seconds(self) -> float | None:
@@ -236,7 +245,9 @@ class UnitRecord:
 
     @property
     def memory_efficiency_ratio(self) -> float | None:
-        """Return the peaks of its nodes, summed, of the memory allocated; None where either is not known."""
+        """Return the peaks of its nodes, summed, of the memory allocated; None where one of these is not known."""
+        if self.node_runs and self.nodes_unreported:
+            return None
         peaks: dict[str, int] = {}
         for run in self.node_runs:
             if run.memory_peak_bytes is not None:
@@ -259,7 +270,7 @@ class UnitPage:
 
 @dataclass(frozen=True, slots=True)
 class BucketPower:
-    """Energy of one unit in one bucket, over all its nodes."""
+    """Energy of one unit over all its nodes in one bucket, or in as much of it as the unit was seen."""
 
     span: Span
     energy_uj: Mapping[Component, PartEnergy]

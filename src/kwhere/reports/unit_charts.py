@@ -1,6 +1,6 @@
 """A unit's charts: from the store of series where there is one, its power from the account where there is not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kwhere.core.errors import NoData, SourceError, Unavailable
@@ -99,17 +99,30 @@ def _from_account(sources: Sources, record: UnitRecord, span: Span) -> Chart | N
 
 
 def power_chart(buckets: Sequence[BucketPower]) -> Chart:
-    """Return mean watts per component and part; as in all charts, a point ends the time it stands for."""
+    """Return mean watts per component and part; as in all charts, a point ends the time it stands for.
+
+    The area under it is the energy: where nothing was seen between two buckets there is a point without a value.
+    """
+    points = list(_points(buckets))
     columns: list[ChartColumn] = []
     for component in Component:
         for part in Part:
-            values = tuple(_watts(bucket, component, part) for bucket in buckets)
+            values = tuple(None if bucket is None else _watts(bucket, component, part) for _, bucket in points)
             if any(value is not None for value in values):
                 labels = {"component": str(component), "part": str(part)}
-                columns.append(ChartColumn(f"{component} {part}", labels, (values[0], *values)))
-    spans = [bucket.span for bucket in buckets]
-    times = (spans[0].start.timestamp(), *(span.end.timestamp() for span in spans))
-    return Chart("power", "Power", "watts", spans[0].seconds, times, tuple(columns))
+                columns.append(ChartColumn(f"{component} {part}", labels, (values[1], *values[1:])))
+    step_seconds = max(bucket.span.seconds for bucket in buckets)
+    return Chart("power", "Power", "watts", step_seconds, tuple(time_s for time_s, _ in points), tuple(columns))
+
+
+def _points(buckets: Sequence[BucketPower]) -> Iterator[tuple[float, BucketPower | None]]:
+    """Yield the time at which each point ends, and what it stands for; None: for nothing that was seen."""
+    reached: datetime | None = None
+    for bucket in buckets:
+        if bucket.span.start != reached:
+            yield bucket.span.start.timestamp(), None
+        yield bucket.span.end.timestamp(), bucket
+        reached = bucket.span.end
 
 
 def _watts(bucket: BucketPower, component: Component, part: Part) -> float | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kwhere.core.quantities import joules, seconds
@@ -11,6 +11,7 @@ from kwhere.database.records import UnitRecord
 from kwhere.reports.figures import BYTES, ENERGY, duration, quantity, share
 from kwhere.reports.unit_gpus import IDLE_SHOWN_SECONDS, gpu_label
 
+WHOLE_RATIO = 0.9
 JUDGED_SECONDS = 300.0
 """A shorter run says nothing of what its job needs."""
 SUSPECT_RATIO = 1.05
@@ -50,18 +51,36 @@ class Finding:
 def unit_findings(record: UnitRecord, now: datetime) -> list[Finding]:
     """Return findings, the grave ones first."""
     lived = ((record.ended_at or now) - record.started_at).total_seconds()
+    measured = lived if record.measured_seconds is None else record.measured_seconds
     found = [*_of_state(record), *_suspect(record)]
     if lived >= JUDGED_SECONDS:
-        found += [*_of_cpus(record), *_of_memory(record)]
+        found += _of_nodes(record)
+    if measured >= JUDGED_SECONDS:
+        found += [_within(each, measured, lived) for each in (*_of_cpus(record), *_of_memory(record))]
     for gpu in record.gpus:
         found += _of_gpu(gpu, record.gpus)
     return sorted(found, key=lambda finding: not finding.grave)
+
+
+def _within(finding: Finding, measured_seconds: float, lived_seconds: float) -> Finding:
+    """Return the finding with how long was measured, where that was not nearly its whole life."""
+    if measured_seconds >= WHOLE_RATIO * lived_seconds:
+        return finding
+    return replace(finding, text=f"{finding.text} within the {duration(measured_seconds)} that were measured")
 
 
 def _of_state(record: UnitRecord) -> Iterator[Finding]:
     if record.state in _BY_STATE:
         text, action = _BY_STATE[record.state]
         yield Finding(record.state, text, action, grave=True)
+
+
+def _of_nodes(record: UnitRecord) -> Iterator[Finding]:
+    missing = record.nodes_unreported
+    if not record.is_reported or not missing:
+        return
+    text = f"no agent told of it on {', '.join(missing[:5])}{' …' if len(missing) > 5 else ''}: its figures are too low"
+    yield Finding("node_unreported", text, "ask for an agent on every node of its cluster", grave=True)
 
 
 def _suspect(record: UnitRecord) -> Iterator[Finding]:

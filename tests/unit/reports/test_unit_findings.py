@@ -83,6 +83,11 @@ def test_a_job_in_order_has_none() -> None:
             ("node_idle", "did no work on n2"),
             id="a node without work",
         ),
+        pytest.param(
+            job(nodes_unreported=("n2", "n3")),
+            ("node_unreported", "no agent told of it on n2, n3: its figures are too low"),
+            id="nodes without an agent",
+        ),
         pytest.param(job(state="out_of_memory"), ("out_of_memory", "it was killed for want of memory"), id="OOM"),
         pytest.param(job(state="timeout"), ("timeout", "its time limit ended it"), id="time limit"),
     ],
@@ -107,6 +112,25 @@ def test_what_stands_out_is_said(record: UnitRecord, found: tuple[str, str]) -> 
 )
 def test_what_is_missing_small_or_young_is_no_finding(record: UnitRecord) -> None:
     assert unit_findings(record, NOW) == []
+
+
+def test_peaks_of_some_nodes_say_nothing_of_the_memory_asked_for() -> None:
+    half = job(memory_allocated_bytes=64 * GIB, node_runs=(node_run("n1", 9, 4, 7.7),), nodes_unreported=("n2",))
+
+    assert half.memory_efficiency_ratio is None
+    assert [found.kind for found in unit_findings(half, NOW)] == ["node_unreported"]
+
+
+def test_a_job_is_judged_by_the_time_that_was_measured() -> None:
+    """Its agent came three hours and 56 minutes after it began."""
+    young = replace(node_run("n1", 0.1, 8, 1), measured_seconds=240.0)
+    older = replace(young, measured_seconds=600.0)
+
+    assert unit_findings(job(cpu_efficiency_ratio=0.1, node_runs=(young,)), NOW) == []
+    assert [text for _, text, _ in said(job(cpu_efficiency_ratio=0.31, node_runs=(older,)))] == [
+        "used 31.0 % of the CPU time of its 8 CPUs within the 00:10:00 that were measured",
+        "used at most 1.00 GiB of 32.0 GiB so far within the 00:10:00 that were measured",
+    ]
 
 
 def test_peaks_of_nodes_are_added_not_multiplied_case_users_2() -> None:

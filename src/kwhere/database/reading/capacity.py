@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Double, cast, func, select
@@ -21,6 +22,7 @@ from kwhere.database.place_records import (
     Occupancy,
 )
 from kwhere.database.reading.figures import whole
+from kwhere.database.reading.host_names import host_book, is_called
 from kwhere.database.reading.keyset import Order, take_page
 from kwhere.database.reading.site import Moment, left_out_nodes
 from kwhere.database.reading.unit_filters import cluster_ids
@@ -46,29 +48,29 @@ def list_manager_nodes(moment: Moment, query: ManagerNodeQuery) -> ManagerNodePa
     key = (_nodes.cluster_id, _nodes.manager, _nodes.name)
     order = Order(str(query.sort), _SORTS[query.sort], key, query.descending)
     rows, after = take_page(moment.connection, statement, order, query.after, max(1, min(query.limit, MOST)))
-    return ManagerNodePage(tuple(_record(row) for row in rows), after)
+    book = host_book(moment.connection, {row.cluster_id for row in rows})
+    return ManagerNodePage(tuple(_reported(_record(row), book.hosts(row.cluster_id, row.name)) for row in rows), after)
+
+
+def _reported(node: ManagerNodeRecord, hosts: Sequence[str]) -> ManagerNodeRecord:
+    return replace(node, is_reporting=bool(hosts), reported_as=hosts[0] if len(hosts) == 1 else None)
 
 
 def _with_cluster() -> Any:
-    reporting = schema.nodes.c
-    is_reporting = (reporting.id.is_not(None)).label("is_reporting")
-    return (
-        select(schema.manager_nodes, _clusters.name.label("cluster"), is_reporting)
-        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
-        .outerjoin(schema.nodes, (reporting.cluster_id == _nodes.cluster_id) & (reporting.name == _nodes.name))
-    )
+    query = select(schema.manager_nodes, _clusters.name.label("cluster"))
+    return query.join(schema.clusters, _clusters.id == _nodes.cluster_id)
 
 
 def _conditions(query: ManagerNodeQuery) -> list[ColumnElement[bool]]:
     asked = (
         (_clusters.name, query.cluster),
         (_nodes.manager, query.manager),
-        (_nodes.name, query.node),
         (_nodes.type, query.type),
         (_nodes.state, query.state),
         (_nodes.is_schedulable, query.is_schedulable),
     )
-    return [column == value for column, value in asked if value is not None]
+    found = [column == value for column, value in asked if value is not None]
+    return found if query.node is None else [*found, is_called(_nodes.name, query.node)]
 
 
 def capacity(moment: Moment, cluster: str | None) -> tuple[CapacityRow, ...]:
@@ -138,7 +140,6 @@ def _record(row: Any) -> ManagerNodeRecord:
         gpus=gpus,
         queues=tuple(json.loads(row.queues)),
         seen_at=from_ns(row.seen_ns),
-        is_reporting=bool(row.is_reporting),
     )
 
 

@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from kwhere.database import schema
 from kwhere.database.inventory_records import PersonRecord, RackRecord
-from kwhere.database.node_facts import FACT_NAMES, ListedNode, NodeFacts, facts_of, short_name
+from kwhere.database.node_facts import FACT_NAMES, ListedNode, NodeFacts, facts_of
+from kwhere.database.node_names import short_name
 from kwhere.database.node_states import NodeTimes, state_of
 from kwhere.database.reading.figures import balance_total
 from kwhere.database.reading.site import Moment, left_out_nodes

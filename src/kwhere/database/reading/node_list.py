@@ -10,14 +10,17 @@ from kwhere.core.errors import KwhereError, NotFound
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import DAY_NS, from_ns
+from kwhere.database.node_names import is_same_host
 from kwhere.database.node_states import NodeTimes, state_of
 from kwhere.database.place_records import NodeSaid
 from kwhere.database.reading.completeness import Coverage, aligned, coverage
 from kwhere.database.reading.figures import methods
+from kwhere.database.reading.host_names import host_book, is_called, named_nodes
 from kwhere.database.reading.inventory import facts_by_node
 from kwhere.database.reading.node_power import node_power_uw
 from kwhere.database.reading.paging import decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment
+from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.records import NodePage, NodeRecord, NodeState
 
 MOST = 1000
@@ -26,10 +29,11 @@ NODE_COLUMNS = (*schema.nodes.columns,)
 
 
 class AmbiguousNode(KwhereError):  # noqa: N818 - names the thing
-    """Several clusters have a node of that name; `clusters` are theirs."""
+    """Several nodes could be meant; `clusters` are theirs, `hosts` their full names where these tell them apart."""
 
-    def __init__(self, node: str, clusters: Sequence[str]) -> None:
-        super().__init__(f"node {node} is in several clusters: {', '.join(clusters)}; say which")
+    def __init__(self, node: str, clusters: Sequence[str], hosts: Sequence[str] = ()) -> None:
+        where = f"in several clusters: {', '.join(clusters)}" if not hosts else f"one of several: {', '.join(hosts)}"
+        super().__init__(f"node {node} is {where}; say which")
         self.clusters = tuple(clusters)
 
 
@@ -67,31 +71,38 @@ def find_node(moment: Moment, node: str, cluster: str | None) -> NodeRecord:
     query = (
         select(*NODE_COLUMNS, _clusters.name.label("cluster"))
         .join(schema.clusters, _clusters.id == _nodes.cluster_id)
-        .where(_nodes.name == node)
-        .order_by(_clusters.name)
+        .where(_nodes.id.in_(_named(moment, node, cluster)))
+        .order_by(_clusters.name, _nodes.name)
     )
-    if cluster is not None:
-        query = query.where(_clusters.name == cluster)
     rows = moment.connection.execute(query).all()
     if not rows:
-        raise NotFound(f"node {node}: none" + (f" in cluster {cluster}" if cluster else ""))
+        raise NotFound(_why_none(moment, node, cluster))
     if len(rows) > 1:
-        raise AmbiguousNode(node, [row.cluster for row in rows])
+        clusters = list(dict.fromkeys(row.cluster for row in rows))
+        raise AmbiguousNode(node, clusters, [row.name for row in rows] if len(clusters) < len(rows) else ())
     return _records(moment, rows)[0]
+
+
+def _why_none(moment: Moment, node: str, cluster: str | None) -> str:
+    theirs, within = schema.manager_nodes.c, cluster_ids(moment.connection, cluster)
+    query = select(theirs.manager, theirs.name).where(theirs.cluster_id.in_(within), is_called(theirs.name, node))
+    told = sorted({row.manager for row in moment.connection.execute(query) if is_same_host(row.name, node)})
+    if told:
+        return f"node {node}: no agent there was ever read, only {' and '.join(told)} told of it"
+    return f"node {node}: none" + (f" in cluster {cluster}" if cluster else "")
 
 
 def node_id(moment: Moment, cluster: str, node: str) -> int:
     """Return the id of a node. Raises NotFound."""
     moment.sight.demand_site(f"node {node}")
-    query = (
-        select(_nodes.id)
-        .join(schema.clusters, _clusters.id == _nodes.cluster_id)
-        .where(_nodes.name == node, _clusters.name == cluster)
-    )
-    found: int | None = moment.connection.execute(query).scalar_one_or_none()
-    if found is None:
-        raise NotFound(f"node {node}: none in cluster {cluster}")
-    return found
+    found = _named(moment, node, cluster)
+    if len(found) != 1:
+        raise NotFound(f"node {node}: {'several' if found else 'none'} in cluster {cluster}")
+    return found[0]
+
+
+def _named(moment: Moment, node: str, cluster: str | None) -> list[int]:
+    return named_nodes(moment.connection, node, cluster_ids(moment.connection, cluster))
 
 
 def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
@@ -100,7 +111,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
     covered = coverage(moment, schema.node_5m, day, ids)
     running = _counts(moment, schema.unit_runs, ids, schema.unit_runs.c.ended_ns.is_(None), kind="unit")
     lost, held = _counts(moment, schema.lost, ids), _counts(moment, schema.quarantine, ids)
-    stopped, said = _stopped(moment, ids), _said(moment, ids)
+    stopped, said = _stopped(moment, ids), _said(moment, rows)
     facts = facts_by_node(moment.connection, [(row.cluster, row.name) for row in rows])
     return [
         replace(
@@ -109,7 +120,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
             stopped=stopped.get(row.id),
             lost_records=lost.get(row.id, 0),
             quarantined_slots=held.get(row.id, 0),
-            said=tuple(said.get(row.id, ())),
+            said=tuple(said.get((row.cluster_id, row.name), ())),
             facts=facts[row.cluster, row.name],
         )
         for row in rows
@@ -125,18 +136,18 @@ def _counts(
     return {row[0]: row[1] for row in moment.connection.execute(query.group_by(table.c.node_id))}
 
 
-def _said(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[NodeSaid]]:
-    """Return what managers say of nodes; theirs have the names that agents report."""
-    theirs, found = schema.manager_nodes.c, dict[int, list[NodeSaid]]()
-    query = (
-        select(_nodes.id, schema.manager_nodes)
-        .join(schema.manager_nodes, (theirs.cluster_id == _nodes.cluster_id) & (theirs.name == _nodes.name))
-        .where(_nodes.id.in_(list(ids)))
-        .order_by(theirs.manager)
-    )
+def _said(moment: Moment, rows: Sequence[Any]) -> Mapping[tuple[int, str], list[NodeSaid]]:
+    """Return what managers say of nodes, by cluster and name as agents report it."""
+    theirs, within = schema.manager_nodes.c, {row.cluster_id for row in rows}
+    book, found = host_book(moment.connection, within), dict[tuple[int, str], list[NodeSaid]]()
+    query = select(schema.manager_nodes).where(theirs.cluster_id.in_(sorted(within))).order_by(theirs.manager)
+    if len(rows) == 1:
+        query = query.where(is_called(theirs.name, rows[0].name))
     for row in moment.connection.execute(query):
-        words = (row.manager, row.state, bool(row.is_schedulable), row.reason, row.type, from_ns(row.seen_ns))
-        found.setdefault(row.id, []).append(NodeSaid(*words))
+        hosts = book.hosts(row.cluster_id, row.name)
+        if len(hosts) == 1:  # of several nobody knows which is meant
+            words = (row.manager, row.state, bool(row.is_schedulable), row.reason, row.type, from_ns(row.seen_ns))
+            found.setdefault((row.cluster_id, hosts[0]), []).append(NodeSaid(*words))
     return found
 
 

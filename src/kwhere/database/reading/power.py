@@ -11,6 +11,7 @@ from kwhere.database import schema
 from kwhere.database.flags import from_bits
 from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
 from kwhere.database.reading.figures import shares, sums
+from kwhere.database.reading.host_names import named_nodes
 from kwhere.database.reading.node_list import node_id
 from kwhere.database.reading.seen_figures import seen_power
 from kwhere.database.reading.site import Moment, left_out_nodes
@@ -45,7 +46,7 @@ def _node_ids(moment: Moment, cluster: str | None, node: str | None) -> list[int
     within = cluster_ids(moment.connection, cluster)
     query = select(nodes.id).where(nodes.cluster_id.in_(within))
     if node is not None:
-        return list(moment.connection.execute(query.where(nodes.name == node)).scalars())
+        return named_nodes(moment.connection, node, within)
     left_out = left_out_nodes(moment.connection, within)
     return [row for row in moment.connection.execute(query).scalars() if row not in left_out]
 

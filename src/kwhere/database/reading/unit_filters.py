@@ -9,6 +9,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import to_ns
 from kwhere.database.identities import RUNNING
+from kwhere.database.reading.host_names import named_nodes
 from kwhere.database.reading.job_filters import job_arms
 from kwhere.database.records import UnitQuery
 from kwhere.database.visibility import Sight
@@ -34,7 +35,7 @@ def conditions(connection: Connection, query: UnitQuery) -> list[ColumnElement[b
     owners = [(column + 0).in_(ids) for column, ids in _owners(connection, query)]
     found = [*_plain(connection, query), *owners]
     if query.node is not None:
-        found.append(_units.id.in_(_on_node(connection, query)))
+        found.append(_units.id.in_(_on_node(connection, query, query.node)))
     if query.span is not None:
         found.append(_within(query.span, running=query.running))
     return found
@@ -96,12 +97,9 @@ def _account_ids(connection: Connection, table: Any, cluster: str | None, name: 
     return list(connection.execute(wanted).scalars())
 
 
-def _on_node(connection: Connection, query: UnitQuery) -> Select[tuple[int]]:
-    nodes, runs = schema.nodes.c, schema.unit_runs.c
-    node_ids = connection.execute(
-        select(nodes.id).where(nodes.name == query.node, nodes.cluster_id.in_(cluster_ids(connection, query.cluster)))
-    ).scalars()
-    wanted = select(runs.unit_id).where(runs.node_id.in_(list(node_ids)), runs.unit_id.is_not(None))
+def _on_node(connection: Connection, query: UnitQuery, node: str) -> Select[tuple[int]]:
+    runs, node_ids = schema.unit_runs.c, named_nodes(connection, node, cluster_ids(connection, query.cluster))
+    wanted = select(runs.unit_id).where(runs.node_id.in_(node_ids), runs.unit_id.is_not(None))
     return wanted.where(runs.ended_ns.is_(None)) if query.states == (RUNNING,) else wanted
 
 
@@ -141,7 +139,7 @@ def _narrowings(connection: Connection, query: UnitQuery, sight: Sight) -> Seque
     if query.states == (RUNNING,):
         found.append(ids.where(_units.ended_ns.is_(None)))
     if query.node is not None:
-        found.append(_on_node(connection, query))
+        found.append(_on_node(connection, query, query.node))
     if query.span is not None:
         start_ns = to_ns(query.span.start)
         # Two arms, each by its index: an OR over both would be found by neither.

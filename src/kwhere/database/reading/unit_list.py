@@ -10,6 +10,7 @@ from kwhere.database import schema
 from kwhere.database.grid import DAY_NS, from_ns
 from kwhere.database.reading.completeness import aligned, overall
 from kwhere.database.reading.figures import Row
+from kwhere.database.reading.host_names import named_nodes
 from kwhere.database.reading.paging import BadCursor, decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment
 from kwhere.database.reading.unit_filters import FEW, MANY, candidates, cluster_ids, conditions
@@ -65,9 +66,12 @@ def _completeness(moment: Moment, query: UnitQuery, span: Span) -> float | None:
     nodes = schema.nodes.c
     node_ids: list[int] | None = None
     if query.cluster is not None or query.node is not None:
-        wanted = select(nodes.id).where(nodes.cluster_id.in_(cluster_ids(moment.connection, query.cluster)))
-        wanted = wanted if query.node is None else wanted.where(nodes.name == query.node)
-        node_ids = list(moment.connection.execute(wanted).scalars())
+        within = cluster_ids(moment.connection, query.cluster)
+        if query.node is not None:
+            node_ids = named_nodes(moment.connection, query.node, within)
+        else:
+            wanted = select(nodes.id).where(nodes.cluster_id.in_(within))
+            node_ids = list(moment.connection.execute(wanted).scalars())
     return overall(moment, node_table_for(moment, span), aligned(span), node_ids).completeness_ratio
 
 

@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sqlalchemy import FromClause, select
+from sqlalchemy import FromClause, func, select
 
+from kwhere.core.quantities import seconds
 from kwhere.core.terms import Component, Flag, Method
 from kwhere.database import schema
 from kwhere.database.flags import from_bits, to_bits
 from kwhere.database.gpu_records import UnitGpu, by_kind
 from kwhere.database.grid import from_ns
+from kwhere.database.node_names import HostBook
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
 from kwhere.database.reading.optional_figures import embodied_of, unit_figures
 from kwhere.database.reading.site import Moment, reporting_sources
@@ -107,7 +109,9 @@ def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
             unit_runs.node_id,
             nodes.name.label("node"),
             nodes.cpus.label("node_cpus"),
+            func.coalesce(nodes.first_start_ns, unit_runs.started_ns).label("node_first_start_ns"),
             unit_runs.run,
+            unit_runs.node_name,
             unit_runs.methods,
             unit_runs.started_ns,
             unit_runs.ended_ns,
@@ -190,7 +194,7 @@ def _record(
     known = _methods(runs)
     ended_ns = row["ended_ns"]
     newest_ns = max((run["newest_end_ns"] for run in runs), default=row["started_ns"])
-    lived_ns = max(1, (ended_ns or newest_ns) - row["started_ns"])
+    seen_ns = max(1, (ended_ns or newest_ns) - min(map(_seen_from, runs), default=row["started_ns"]))
     reporting = [item.grams for item in emissions if item.reporting]
     return UnitRecord(
         cluster=row["cluster"],
@@ -205,15 +209,16 @@ def _record(
         submitted_at=None if row["submitted_ns"] is None else from_ns(row["submitted_ns"]),
         started_at=from_ns(row["started_ns"]),
         ended_at=None if ended_ns is None else from_ns(ended_ns),
-        cpus_allocated=_either(row["allocated_cpus"], _per_time(figures["cpu_allocated_ns"], lived_ns)),
+        cpus_allocated=_either(row["allocated_cpus"], _per_time(figures["cpu_allocated_ns"], seen_ns)),
         memory_allocated_bytes=_either(
-            row["allocated_memory_bytes"], _memory(figures["memory_allocated_kib_seconds"], lived_ns)
+            row["allocated_memory_bytes"], _memory(figures["memory_allocated_kib_seconds"], seen_ns)
         ),
-        gpus_allocated=_gpu_kinds(row, by_kind(gpus)) or _gpus(figures["gpu_allocated_ns"], lived_ns),
+        gpus_allocated=_gpu_kinds(row, by_kind(gpus)) or _gpus(figures["gpu_allocated_ns"], seen_ns),
         queue=row["queue"],
         group=row["user_group"],
         elapsed_ns=row["elapsed_ns"],
         is_reported=row["is_reported"],
+        nodes_unreported=_unreported(row, runs),
         power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],
         cpu_system_ns=figures["cpu_system_ns"],
@@ -259,6 +264,12 @@ def _nodes_of(row: Row, runs: Sequence[Row]) -> tuple[str, ...]:
     return seen or tuple(json.loads(row["placed_nodes"] or "[]"))
 
 
+def _unreported(row: Row, runs: Sequence[Row]) -> tuple[str, ...]:
+    placed: Sequence[str] = json.loads(row["placed_nodes"] or "[]")
+    seen = HostBook({(0, name) for run in runs for name in (run["node"], run["node_name"]) if name})
+    return tuple(name for name in placed if not seen.hosts(0, name))
+
+
 def _power_now(row: Row, moment: Moment) -> int | None:
     """Return the power over the newest slot; None for what has ended or was not heard of for too long."""
     is_now = row["ended_ns"] is None and (row["power_until_ns"] or 0) > moment.now_ns
@@ -268,7 +279,7 @@ def _power_now(row: Row, moment: Moment) -> int | None:
 
 def _node_run(moment: Moment, run: Row) -> NodeRun:
     energy = energies(run)
-    lived_ns = max(1, (run["ended_ns"] or run["newest_end_ns"]) - run["started_ns"])
+    seen_ns = max(0, (run["ended_ns"] or run["newest_end_ns"]) - _seen_from(run))
     return NodeRun(
         node=run["node"],
         run=run["run"],
@@ -280,8 +291,14 @@ def _node_run(moment: Moment, run: Row) -> NodeRun:
         cpu_ns=_Sums.of([run]).cpu_ns,
         cpu_allocated_ns=run["cpu_allocated_ns"],
         memory_peak_bytes=run["memory_peak_bytes"],
-        memory_allocated_bytes=_memory(run["memory_allocated_kib_seconds"], lived_ns),
+        memory_allocated_bytes=_memory(run["memory_allocated_kib_seconds"], max(1, seen_ns)),
+        measured_seconds=seconds(seen_ns),
     )
+
+
+def _seen_from(run: Row) -> int:
+    """Return since when a run was measured, UTC ns: an agent may have come later than it."""
+    return int(max(run["started_ns"], run["node_first_start_ns"]))
 
 
 def _methods(runs: Sequence[Row]) -> tuple[ComponentMethod, ...]:
@@ -305,14 +322,14 @@ def _ratio(used: int | None, given: int | None) -> float | None:
     return None if used is None or not given else used / given
 
 
-def _per_time(given_ns: int | None, lived_ns: int) -> float | None:
-    return None if given_ns is None else given_ns / lived_ns
+def _per_time(given_ns: int | None, seen_ns: int) -> float | None:
+    return None if given_ns is None else given_ns / seen_ns
 
 
-def _memory(kib_seconds: int | None, lived_ns: int) -> int | None:
-    return None if kib_seconds is None else int(kib_seconds * 1024 * 1e9 / lived_ns)
+def _memory(kib_seconds: int | None, seen_ns: int) -> int | None:
+    return None if kib_seconds is None else int(kib_seconds * 1024 * 1e9 / seen_ns)
 
 
-def _gpus(given_ns: int | None, lived_ns: int) -> Mapping[str, float]:
+def _gpus(given_ns: int | None, seen_ns: int) -> Mapping[str, float]:
     """Return what is known of an agent that names no devices: mean GPUs over the unit's life."""
-    return {"gpu": given_ns / lived_ns} if given_ns else {}
+    return {"gpu": given_ns / seen_ns} if given_ns else {}

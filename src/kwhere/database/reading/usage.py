@@ -18,6 +18,7 @@ from kwhere.database.periods import PERIODS, Period
 from kwhere.database.reading.account_usage import AccountUsage
 from kwhere.database.reading.completeness import overall
 from kwhere.database.reading.figures import energies, total_uj, whole
+from kwhere.database.reading.host_names import named_nodes
 from kwhere.database.reading.optional_figures import kinds_of
 from kwhere.database.reading.site import Moment, left_out_of
 from kwhere.database.reading.unit_filters import cluster_ids
@@ -54,7 +55,8 @@ class UsageFilter:
         if self.cluster is not None:
             found.append(_nodes.cluster_id.in_(cluster_ids(moment.connection, self.cluster)))
         if self.node is not None:
-            found.append(_nodes.name == self.node)
+            within = cluster_ids(moment.connection, self.cluster)
+            found.append(_nodes.id.in_(named_nodes(moment.connection, self.node, within)))
         if self.user is not None:
             found.append(schema.users.c.name == self.user)
         if self.project is not None:
@@ -99,9 +101,10 @@ def _source(moment: Moment, by: UsageBy, tables: Tables, narrowed: UsageFilter) 
 
 
 def _node_ids(moment: Moment, narrowed: UsageFilter) -> list[int]:
-    query = select(_nodes.id).where(_nodes.cluster_id.in_(cluster_ids(moment.connection, narrowed.cluster)))
+    within = cluster_ids(moment.connection, narrowed.cluster)
     if narrowed.node is not None:
-        query = query.where(_nodes.name == narrowed.node)
+        return named_nodes(moment.connection, narrowed.node, within)
+    query = select(_nodes.id).where(_nodes.cluster_id.in_(within))
     left_out = narrowed.left_out(moment)
     return [node_id for node_id in moment.connection.execute(query).scalars() if node_id not in left_out]
 
