@@ -9,7 +9,7 @@ import structlog
 from pydantic import Field
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.notes import NoteBook, NoteSettings
@@ -208,9 +208,8 @@ def _check(program: str, done: Finished, timeout_seconds: float) -> None:
 def _build(settings: SlurmSettings, clock: Clock) -> ResourceManager:
     if settings.rest is None:
         return Slurm(settings)
-    if settings.admin_comment is not None:
-        raise ConfigError("admin_comment: expected SLURM's commands here, found rest, which cannot write it")
-    return SlurmRest(settings.rest, settings.cluster, settings.slurm_cluster, settings.account_suffixes, clock)
+    suffixes, noted = settings.account_suffixes, settings.admin_comment
+    return SlurmRest(settings.rest, settings.cluster, settings.slurm_cluster, suffixes, clock, noted)
 
 
 plugin = ManagerPlugin(NAME, "Jobs, accounts and nodes of SLURM, by commands or slurmrestd.", SlurmSettings, _build)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from kwhere.core.errors import SourceError
 from kwhere.resource_managers.notes import NotedRun, NoteSettings
@@ -34,7 +35,7 @@ class AdminComments:
 
     def read(self, runs: Sequence[NotedRun]) -> Mapping[NotedRun, str]:
         """Return what stands at each job's newest run; older runs of requeued jobs cannot be written about."""
-        wanted = {run.unit: run for run in runs if _SHOWN.fullmatch(run.shown) and run.unit.isdecimal()}
+        wanted = {run.unit: run for run in runs if is_askable(run)}
         if not wanted:
             return {}
         table = Table(_FIELDS, draw_delimiter())
@@ -55,8 +56,7 @@ class AdminComments:
 
     def write(self, run: NotedRun, text: str) -> None:
         """Let `text` stand at a job. Raises SourceError where more than that job was changed, or none."""
-        if not _TEXT.fullmatch(text) or _QUOTES & set(text):
-            raise SourceError("AdminComment: what stands there holds signs that SLURM would change")
+        check_text(text)
         # The raw id of an array's last task is the array's own: it would mean all of its tasks.
         said = self._run(
             *("sacctmgr", "-i", "modify", "job", "where", f"jobid={run.shown}", f"cluster={self._name()}"),
@@ -74,7 +74,22 @@ class AdminComments:
 
 def _is_of(run: NotedRun, start: str, end: str, state: str) -> bool:
     try:
-        is_same = parse_time(start) == run.started_at and parse_time(end) is not None
+        return is_of(run, parse_time(start), parse_time(end), state)
     except SourceError:
         return False
-    return is_same and parse_state(state).name in _ENDED
+
+
+def is_of(run: NotedRun, started_at: datetime | None, ended_at: datetime | None, state: str) -> bool:
+    """Return whether a record of the same id is of this run, and of one that is over for good."""
+    return started_at == run.started_at and ended_at is not None and parse_state(state).name in _ENDED
+
+
+def is_askable(run: NotedRun) -> bool:
+    """Return whether its ids mean one job: neither several nor a step."""
+    return _SHOWN.fullmatch(run.shown) is not None and run.unit.isdecimal()
+
+
+def check_text(text: str) -> None:
+    """Raise SourceError for what SLURM would change on the way into its database."""
+    if not _TEXT.fullmatch(text) or _QUOTES & set(text):
+        raise SourceError("AdminComment: what stands there holds signs that SLURM would change")

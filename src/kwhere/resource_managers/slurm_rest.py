@@ -11,6 +11,7 @@ from kwhere.core.clock import Clock
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.managed import Accounts, ManagerNode, ManagerUnit, Queue
 from kwhere.core.timespan import Span
+from kwhere.resource_managers.notes import NoteBook, NoteSettings
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_json import (
     NOTHING_FOUND,
@@ -22,14 +23,19 @@ from kwhere.resource_managers.slurm_json import (
 )
 from kwhere.resource_managers.slurm_queue import read_queue_json
 from kwhere.resource_managers.slurm_refusals import is_too_much, refusal
+from kwhere.resource_managers.slurm_rest_comments import RestComments
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.resource_managers.slurm_tokens import SlurmRestSettings, Tokens
 from kwhere.resource_managers.slurm_windows import SpanTooLongError, fetch_in_halves
 from kwhere.transport.http import Answer, HttpClient
 
 _NO_CONTENT = 204
+_OLDEST = (0, 0, 38)
+"""Versions before tell as the start of a job when it could have begun (22.05.8 was asked)."""
 _SHOWS_DUPLICATES = (0, 0, 40)
 """From this version on it tells the earlier runs of requeued jobs; older ones refuse to be asked."""
+_WRITES = (0, 0, 44)
+"""From this version on, SLURM 25.11, the accounting's record of a job can be changed."""
 
 log = structlog.get_logger(__name__)
 
@@ -46,13 +52,28 @@ class SlurmRest:
         slurm_cluster: str | None,
         account_suffixes: Sequence[str],
         clock: Clock,
+        noted: NoteSettings | None = None,
     ) -> None:
+        """Raises ConfigError."""
         parts = urlsplit(settings.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError("rest.url: expected http:// or https:// and a host")
         if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
             raise ConfigError("rest.url: expected https off this machine: a token would be read on the way")
+        self._version = tuple(int(part) for part in settings.version[1:].split("."))
+        if self._version < _OLDEST:
+            raise ConfigError(
+                f"rest.version: expected v0.0.38 or later, found {settings.version}: it does not tell when jobs began"
+            )
+        if noted is not None and self._version < _WRITES:
+            raise ConfigError(
+                f"admin_comment: expected rest.version v0.0.44 or later (SLURM 25.11), found {settings.version}, "
+                "which cannot write it; SLURM's commands can"
+            )
         self.cluster = cluster
+        self.notes: NoteBook | None = None
+        if noted is not None:
+            self.notes = RestComments(noted, self._ask, settings.version, slurm_cluster)
         self._slurm_cluster = slurm_cluster
         self._suffixes = tuple(account_suffixes)
         self._settings = settings
@@ -68,7 +89,7 @@ class SlurmRest:
     def _fetch(self, span: Span) -> Iterator[ManagerUnit]:
         first, last = int(span.start.timestamp()), int(span.end.timestamp() + 0.999_999)
         params = {"start_time": f"uts{first}", "end_time": f"uts{last}", "skip_steps": "true"}
-        if tuple(int(part) for part in self._settings.version[1:].split(".")) >= _SHOWS_DUPLICATES:
+        if self._version >= _SHOWS_DUPLICATES:
             params["show_duplicates"] = "true"
         if self._slurm_cluster is not None:
             params["cluster"] = self._slurm_cluster
@@ -110,10 +131,13 @@ class SlurmRest:
         """Close the connection."""
         self._client.close()
 
-    def _ask(self, path: str, params: Mapping[str, str] | None = None) -> object:
-        """Return the document; a token that is refused is renewed once. Raises Unavailable and SourceError."""
+    def _ask(self, path: str, params: Mapping[str, str] | None = None, body: object = None) -> object:
+        """Return the document; `body` is sent with POST. A token that is refused is renewed once.
+
+        Raises Unavailable and SourceError.
+        """
         for is_last in (False, True):
-            answer = self._get(path, params)
+            answer = self._send(path, params, body)
             if answer.status in (401, 403) and not is_last:
                 self._tokens.forget()
                 continue
@@ -133,9 +157,12 @@ class SlurmRest:
                 raise refusal(f"slurmrestd: {path}: status {answer.status}", words)
         return document
 
-    def _get(self, path: str, params: Mapping[str, str] | None) -> Answer:
+    def _send(self, path: str, params: Mapping[str, str] | None, body: object) -> Answer:
         headers = {"X-SLURM-USER-NAME": self._settings.user, "X-SLURM-USER-TOKEN": self._tokens.current()}
-        return self._client.get(path, params, headers, follow_redirects=False)
+        if body is None:
+            return self._client.get(path, params, headers, follow_redirects=False)
+        content = json.dumps(body).encode()
+        return self._client.post(path, content=content, headers={**headers, "Content-Type": "application/json"})
 
 
 def _document(path: str, answer: Answer) -> object:

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.account_site import HandClock
 
-from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.errors import SourceError, Unavailable
 from kwhere.resource_managers.notes import NoteBook, NotedRun, NoteSettings
-from kwhere.resource_managers.registry import find_managers
 from kwhere.resource_managers.resource_manager import NotingManager
 from kwhere.resource_managers.slurm import Slurm, SlurmSettings
 from kwhere.resource_managers.slurm_comments import AdminComments
@@ -157,18 +155,6 @@ def test_why_it_cannot_be_written(programs: Programs, fault: str, reason: str) -
         programs.book().write(run(), "x")
 
     assert caught.value.reason == reason
-
-
-def test_slurmrestd_alone_cannot_write() -> None:
-    entry = {
-        "manager": "slurm",
-        "cluster": "c1",
-        "admin_comment": {},
-        "rest": {"url": "http://127.0.0.1:6820", "key_file": "k"},
-    }
-
-    with pytest.raises(ConfigError, match=r"^resource_managers\.0\.admin_comment: expected SLURM's commands"):
-        find_managers(outside=()).build([entry], HandClock(0))
 
 
 @given(st.text())
