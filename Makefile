@@ -18,7 +18,7 @@ setup:  ## Virtual environment and built assets, enough to run
 setup-test:  ## The same with what the tests need
 	@scripts/setup test
 
-test-services:  ## Install the system services that tests use (root): browser, Prometheus, PostgreSQL, stress-ng
+test-services:  ## Install the system services that tests use (root): browser, Prometheus, VictoriaMetrics, PostgreSQL, stress-ng, managers
 	@scripts/setup services
 
 test: setup-test lint types  ## The whole suite, gates and coverage included

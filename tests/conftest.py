@@ -28,6 +28,7 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "prometheus": lambda: shutil.which("prometheus") is not None,
     "promtool": lambda: shutil.which("promtool") is not None,
+    "victoria-metrics": lambda: shutil.which("victoria-metrics") is not None,
     "stress-ng": lambda: shutil.which("stress-ng") is not None,
     "postgresql": lambda: bool(glob.glob("/usr/lib/postgresql/*/bin/initdb")) and os.geteuid() == 0,
     "cgroups": lambda: os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK),

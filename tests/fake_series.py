@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import product
 
 from tests.fake_units import UNITS
 
 from kwhere.core.timespan import Span
+from kwhere.series.retention import Kept
 from kwhere.series.store import RawSeries, Selector
 
 GIB = 2**30
@@ -91,6 +93,9 @@ class FakeSeries:
             is_counter = selector.name.endswith("_total")
             found.append(RawSeries(labels, times, tuple(_value(t, level, swing, at, is_counter) for t in times)))
         return found
+
+    def kept(self, cluster: str, now: datetime) -> Kept | None:
+        return None
 
     def close(self) -> None:
         """Nothing is held."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from kwhere.core.errors import Unavailable
 from kwhere.series.store import ScrapedSample
@@ -54,32 +55,81 @@ class PrometheusServer:
 
 
 @contextmanager
-def running_prometheus(configuration: str = CONFIGURATION) -> Iterator[PrometheusServer]:
-    """Yield a fresh server with this configuration, which names no scrape target by default."""
+def running_prometheus(
+    configuration: str = CONFIGURATION,
+    retention: Sequence[str] = ("--storage.tsdb.retention.time=3650d",),
+    history: str | None = None,
+) -> Iterator[PrometheusServer]:
+    """Yield a fresh server with this configuration, which names no scrape target by default.
+
+    `history` is OpenMetrics text: what the server's blocks hold from before its start.
+    """
     home = Path(tempfile.mkdtemp(prefix="kwhere-prometheus-"))
     (home / "prometheus.yml").write_text(configuration)
+    if history is not None:
+        (home / "history").write_text(history)
+        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(home / "history"), str(home / "data")]
+        subprocess.run(command, check=True, capture_output=True)
     address = f"127.0.0.1:{_free_port()}"
+    command = [
+        "prometheus",
+        f"--config.file={home / 'prometheus.yml'}",
+        f"--storage.tsdb.path={home / 'data'}",
+        *retention,
+        f"--web.listen-address={address}",
+        "--web.enable-remote-write-receiver",
+        "--log.level=warn",
+    ]
+    with _running(command, PrometheusServer(f"http://{address}"), home) as server:
+        yield server
+
+
+class VictoriaMetricsServer(PrometheusServer):
+    """A running VictoriaMetrics: it takes the same writes, which it shows after a flush."""
+
+    def write(self, samples: Sequence[ScrapedSample]) -> None:
+        super().write(samples)
+        assert self._client.get("/internal/force_flush").status == 200
+
+    def is_ready(self) -> bool:
+        try:
+            return self._client.get("/health").status == 200
+        except Unavailable:
+            return False
+
+
+@contextmanager
+def running_victoria_metrics() -> Iterator[VictoriaMetricsServer]:
+    """Yield a fresh server that keeps five years."""
+    home = Path(tempfile.mkdtemp(prefix="kwhere-victoria-"))
+    address = f"127.0.0.1:{_free_port()}"
+    command = [
+        "victoria-metrics",
+        f"-storageDataPath={home / 'data'}",
+        f"-httpListenAddr={address}",
+        "-retentionPeriod=60",
+        "-memory.allowedBytes=256MB",
+        "-loggerLevel=WARN",
+        "-search.latencyOffset=0s",
+        "-search.disableCache",
+    ]
+    with _running(command, VictoriaMetricsServer(f"http://{address}"), home) as server:
+        yield server
+
+
+Server = TypeVar("Server", bound=PrometheusServer)
+
+
+@contextmanager
+def _running(command: Sequence[str], server: Server, home: Path) -> Iterator[Server]:
     with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={home / 'prometheus.yml'}",
-                f"--storage.tsdb.path={home / 'data'}",
-                "--storage.tsdb.retention.time=3650d",
-                f"--web.listen-address={address}",
-                "--web.enable-remote-write-receiver",
-                "--log.level=warn",
-            ],
-            stdout=log,
-            stderr=log,
-            env={"PATH": os.environ["PATH"], "HOME": str(home)},
-        )
-    server = PrometheusServer(f"http://{address}")
+        environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
         deadline = time.monotonic() + 60
         while not server.is_ready():
             assert process.poll() is None, (home / "log").read_text()
-            assert time.monotonic() < deadline, "Prometheus does not get ready"
+            assert time.monotonic() < deadline, f"{command[0]} does not get ready"
             time.sleep(0.02)
         yield server
     finally:

@@ -241,6 +241,8 @@ class SeriesList:
     series: list[SeriesView]
     missing: dict[str, str] = field(default_factory=dict)
     """Why a chart that was asked for is not there, by its name."""
+    kept_since: datetime | None = None
+    """Samples of before are not kept any more; null where the whole span is kept, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +428,17 @@ class ForecastList:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesKept:
+    """How far back a cluster's series go: `by` is time, size, or `oldest sample` where the store does not tell."""
+
+    cluster: str
+    kept_since: datetime | None
+    by: str | None
+    limits: str | None
+    """As the store says them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """Whether the account is in order; `status` is ok or degraded, `reasons` says why."""
 
@@ -439,3 +452,4 @@ class Health:
     lost_records: int
     oldest_touched_hour_at: datetime | None
     managers: list[ManagerView] = field(default_factory=list)
+    series: list[SeriesKept] = field(default_factory=list)

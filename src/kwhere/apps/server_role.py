@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -40,6 +41,7 @@ from kwhere.inventories.registry import BuiltInventory
 from kwhere.reports.optional import OptionalFigures
 from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.resource_managers.registry import BuiltManager
+from kwhere.series.by_cluster import ClusterStores
 from kwhere.series.embedded import EmbeddedSeriesStore
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
@@ -61,6 +63,7 @@ from kwhere.server.push import PushReceiver
 from kwhere.server.push_door import PushDoor
 from kwhere.server.push_grants import PushGrants
 from kwhere.server.relay import build_relay
+from kwhere.server.retention_round import RetentionRound
 from kwhere.server.rollup_pass import RollupPass
 from kwhere.server.series_scraper import ScrapeTarget, SeriesScraper
 from kwhere.server.target import Target
@@ -150,11 +153,10 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         passes.start()
         stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
-        agreements = AgreementRound(sources.account, store, clock)
-        agreements.start()
-        stack.callback(agreements.stop)
+        sources = start_rounds(sources, store, stack)
         file = database_file(settings, inputs.state_dir)
-        sources = replace(sources, agreements=agreements, faults=lambda: server_faults(passes, intake, file))
+        faults = partial(server_faults, passes, intake, file)
+        sources = replace(sources, faults=faults)
         work = build_work(settings, engine, sources, passes, intake, file)
         host = str(sockets[0].getsockname()[0])
         door = build_door(host, settings.access, engine, clock, inputs.token, is_tls=tls is not None)
@@ -163,6 +165,16 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         grants = PushGrants(settings.server.push)
         faces = PushDoor(app, PushReceiver(engine, booker, grants, clock)) if grants else app
         serve(server_config(faces, tls), sockets, renewal)
+
+
+def start_rounds(sources: Sources, store: SeriesStore, stack: ExitStack) -> Sources:
+    """Let the slow rounds over the store of series run until `stack` ends; return sources that know what they find."""
+    agreements = AgreementRound(sources.account, store, sources.clock)
+    retentions = RetentionRound(lambda: clusters_of(sources), store, sources.clock)
+    for each in (agreements, retentions):
+        each.start()
+        stack.callback(each.stop)
+    return replace(sources, agreements=agreements, retentions=retentions)
 
 
 def start_relays(settings: Settings, engine: Engine, clock: Clock, stack: ExitStack) -> None:
@@ -209,13 +221,33 @@ def open_database(settings: Settings, state_dir: Path) -> Engine:
     return engine
 
 
+def clusters_of(sources: Sources) -> list[str]:
+    """Return every cluster's name."""
+    return [record.cluster for record in sources.account.clusters()]
+
+
 def open_series(settings: Settings, state_dir: Path, clock: Clock) -> SeriesStore:
-    """Return the store of series: a Prometheus where one is named, else the embedded one."""
+    """Return the store of series: of clusters that have one of their own, and of the others. Raises ConfigError."""
+    stores: dict[str, SeriesStore] = {}
+    for cluster, own in settings.series.clusters.items():
+        try:
+            stores[cluster] = PrometheusSeriesStore(own)
+        except ConfigError as error:
+            raise ConfigError(f"series.clusters.{cluster}.{error}") from error
+    rest = open_common_series(settings, state_dir, clock)  # last: it locks a directory
+    return ClusterStores(stores, rest) if stores else rest
+
+
+def open_common_series(settings: Settings, state_dir: Path, clock: Clock) -> SeriesStore:
+    """Return the store of clusters without one of their own: a Prometheus where one is named, else the embedded one."""
     prometheus = settings.series.prometheus
-    if prometheus is not None:
+    if prometheus is None:
+        embedded = settings.series.embedded
+        return EmbeddedSeriesStore(embedded.directory or state_dir / "series", embedded, clock)
+    try:
         return PrometheusSeriesStore(prometheus)
-    embedded = settings.series.embedded
-    return EmbeddedSeriesStore(embedded.directory or state_dir / "series", embedded, clock)
+    except ConfigError as error:
+        raise ConfigError(f"series.prometheus.{error}") from error
 
 
 def propose_zone(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> None:
@@ -230,8 +262,9 @@ def start_scraper(
     settings: Settings, engine: Engine, store: SeriesStore, targets: Targets, clock: Clock, stack: ExitStack
 ) -> None:
     """Start the scraper where the store is our own."""
-    if isinstance(store, EmbeddedSeriesStore):
-        scraper = build_scraper(settings, engine, store, targets, clock)
+    common = store.rest if isinstance(store, ClusterStores) else store
+    if isinstance(common, EmbeddedSeriesStore):
+        scraper = build_scraper(settings, engine, common, targets, clock)
         scraper.start()
         stack.callback(scraper.stop)
 
@@ -244,17 +277,19 @@ def build_scraper(
     by_url: dict[str, Target] = {}
 
     def current() -> list[ScrapeTarget]:
-        found = []
-        for target in targets.current():
-            by_url[target.url] = target
-            node = target.node or nodes.of(target)
-            if node is not None:
-                found.append(ScrapeTarget(target.cluster, node, target.url))
-        return found
+        scraped = not_stored_elsewhere(targets.current(), settings)
+        by_url.update({target.url: target for target in scraped})
+        named = [(target, target.node or nodes.of(target)) for target in scraped]
+        return [ScrapeTarget(target.cluster, node, target.url) for target, node in named if node is not None]
 
     return SeriesScraper(
         store, current, lambda target: targets.connect(by_url[target.url]), clock, settings.series.scrape
     )
+
+
+def not_stored_elsewhere(targets: Sequence[Target], settings: Settings) -> list[Target]:
+    """Return the targets of clusters without a store of their own: the embedded one is fed from them."""
+    return [target for target in targets if target.cluster not in settings.series.clusters]
 
 
 def build_booker(settings: Settings, engine: Engine) -> PageBooker:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.reports.sources import Sources
+from kwhere.reports.store_words import not_kept, store_failure
 from kwhere.series.charts import Chart, NodeRef, node_chart
 from kwhere.series.governors import GovernorSpan, governor_spans
 from kwhere.series.store import Selector
@@ -38,12 +39,14 @@ def node_charts(
         try:
             chart = node_chart(sources.series, ref, name, span, step_seconds)
         except (NoData, Unavailable, SourceError) as error:
-            missing[name] = str(error)
+            missing[name] = store_failure(sources, error)
             continue
         if any(value is not None for column in chart.columns for value in column.values):
             charts.append(chart)
         else:
-            missing[name] = "no samples in this span: the node does not measure it, or was not scraped"
+            missing[name] = not_kept(sources, ref.cluster, span) or (
+                "no samples in this span: the node does not measure it, or was not scraped"
+            )
     return charts, missing
 
 

@@ -17,6 +17,7 @@ from kwhere.energy.reconciliation import (
     total,
 )
 from kwhere.meters.sources import PLATFORM_ORDER
+from kwhere.series.by_cluster import store_of
 from kwhere.series.charts import Chart, ChartColumn, NodeRef
 from kwhere.series.functions import Grid, grid_of
 from kwhere.series.store import RawSeries, Selector, SeriesStore
@@ -123,7 +124,7 @@ def window_seconds_of(span: Span) -> float:
 
 def reconcile_node(store: SeriesStore, node: NodeRef, span: Span) -> Reconciliation:
     """Return the node's meters against each other within `span`. Raises Unavailable, SourceError from the store."""
-    found = _Found(store, node, span)
+    found = _Found(store_of(store, node.cluster), node, span)
     refused = found.refused()
     tracks = [t for t in found.tracks() if t.kind is not DomainKind.PLATFORM or t.source not in refused]
     reconciled = reconcile(found.span, found.grid, tracks, found.speakers(), found.idle_watts())

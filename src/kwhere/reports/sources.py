@@ -11,6 +11,7 @@ from kwhere.energy.steps import Steps
 from kwhere.reports.account import Account
 from kwhere.reports.agreement import Agreements, NoAgreements
 from kwhere.reports.optional import OptionalFigures
+from kwhere.reports.retention import NoRetentions, Retentions
 from kwhere.series.store import SeriesStore
 
 
@@ -89,6 +90,8 @@ class Sources:
     """What to do next on this site, the most useful first."""
     agreements: Agreements = field(default_factory=NoAgreements)
     """Whether nodes' meters agreed when somebody last looked."""
+    retentions: Retentions = field(default_factory=NoRetentions)
+    """How far back each cluster's series go."""
     settings_in_force: Callable[[], Sequence[SettingInForce]] = field(default=_no_settings)
     version: str = ""
     principal: Principal = field(default=Principal("nobody", frozenset(), "nobody asks"))

@@ -10,6 +10,7 @@ from kwhere.core.timespan import Span
 from kwhere.database.records import BucketPower, UnitRecord
 from kwhere.reports.figures import utc_of
 from kwhere.reports.sources import Sources
+from kwhere.reports.store_words import not_kept, store_failure
 from kwhere.reports.unit_gpus import gpu_places, named_gpus, worded_causes
 from kwhere.series.charts import UNIT_CHARTS, Chart, ChartColumn, UnitRef, unit_chart
 from kwhere.series.gpu_charts import GPU_CHARTS, gpu_chart
@@ -79,9 +80,11 @@ def _from_series(
     except NoData as error:
         return None, str(error)
     except (Unavailable, SourceError) as error:
-        return None, f"the store of series did not answer: {error}"
+        return None, store_failure(sources, error)
     if not any(value is not None for column in chart.columns for value in column.values):
-        return None, "no samples in this span: the unit was shorter than two scrapes, or the node does not measure it"
+        return None, not_kept(sources, record.cluster, span) or (
+            "no samples in this span: the unit was shorter than two scrapes, or the node does not measure it"
+        )
     return chart, ""
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
+from kwhere.series.by_cluster import store_of
 from kwhere.series.functions import Column, Grid, Reduction, align, grid_of, mean_by, rate, sum_by
 from kwhere.series.store import RawSeries, Selector, SeriesStore
 
@@ -246,14 +247,14 @@ def unit_chart(store: SeriesStore, unit: UnitRef, name: str, span: Span, step_se
     runs = frozenset(unit.node_runs)
     if len(runs) == 1:
         ((labels["node"], labels["run"]),) = runs
-    return _draw(_Canvas(store, labels, runs, span, step_seconds), spec)
+    return _draw(_Canvas(store_of(store, unit.cluster), labels, runs, span, step_seconds), spec)
 
 
 def node_chart(store: SeriesStore, node: NodeRef, name: str, span: Span, step_seconds: float) -> Chart:
     """Return one chart of a node. Raises as `unit_chart` does."""
     spec = _find(NODE_CHARTS, name)
     labels = {"cluster": node.cluster, "node": node.node}
-    return _draw(_Canvas(store, labels, frozenset(), span, step_seconds), spec)
+    return _draw(_Canvas(store_of(store, node.cluster), labels, frozenset(), span, step_seconds), spec)
 
 
 def _find(charts: Mapping[str, ChartSpec], name: str) -> ChartSpec:

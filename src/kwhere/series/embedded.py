@@ -8,6 +8,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from kwhere.series.parquet import (
     select_rows,
     write_batch,
 )
+from kwhere.series.retention import Kept, KeptBy
 from kwhere.series.segments import (
     UNFINISHED,
     Level,
@@ -215,6 +217,11 @@ class EmbeddedSeriesStore:
             if times:
                 found[text] = _joined(found.get(text, ([], [])), (times, values), step_ms)
         return [_series(text, *found[text]) for text in sorted(found)]
+
+    def kept(self, cluster: str, now: datetime) -> Kept:
+        """Return how far back samples go: so far as they are kept."""
+        days = self._settings.retention_days
+        return Kept(now - timedelta(days=days), KeptBy.TIME, f"{days:g}d")
 
     def _rows(
         self, segments: Sequence[Segment], selector: Selector, start_ms: int, end_ms: int, step_ms: int

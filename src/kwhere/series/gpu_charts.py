@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kwhere.core.timespan import Span
+from kwhere.series.by_cluster import store_of
 from kwhere.series.charts import Chart, ChartColumn
 from kwhere.series.functions import Column, Grid, Reduction, align, grid_of, rate, sum_by
 from kwhere.series.store import RawSeries, Selector, SeriesStore
@@ -70,7 +71,7 @@ def gpu_chart(
     store: SeriesStore, cluster: str, places: Sequence[GpuPlace], name: str, span: Span, step_seconds: float
 ) -> Chart:
     """Return one chart. Raises Unavailable, SourceError from the store."""
-    spec = GPU_CHARTS[name]
+    spec, store = GPU_CHARTS[name], store_of(store, cluster)
     grid = grid_of(span, step_seconds)
     wanted = [place for place in places if spec.of_instances or not place.mig]
     found = {node: _fetch(store, cluster, node, spec, span, step_seconds) for node in {one.node for one in wanted}}

@@ -5,38 +5,36 @@ times. Where that would be too many samples, a range query of the bare selector 
 (its lookback set to the step), at the step's end; answers are split at the server's limit of points.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.series.functions import last_per_step
 from kwhere.series.labels import encode_labels
+from kwhere.series.prometheus_age import kept_by
+from kwhere.series.prometheus_api import PrometheusApi, Samples
+from kwhere.series.promql import selector_text
+from kwhere.series.replicas import one_of
+from kwhere.series.retention import Kept
 from kwhere.series.settings import PrometheusStoreSettings
 from kwhere.series.store import RawSeries, Selector
-from kwhere.transport.http import Answer, HttpClient
+from kwhere.transport.http import HttpClient
 
-_REFUSED = (401, 403)
-_SERVER_ERRORS = 500
-_TOO_MANY_REQUESTS = 429
 _RAW_SAMPLES = 9_000
 """Longest span that is read raw, in scrapes: a day at 10 s."""
-_EXCERPT = 200
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-
-_WHOLE_ANSWERS = {"partial_response": "false", "deny_partial_response": "1"}
-"""Thanos and VictoriaMetrics are told to fail rather than leave something out; others ignore it."""
-
-Samples = dict[float, float]
+_MISSED_SCRAPES = 2.5
+"""Where one of several scrapers missed more, another one's samples stand in."""
+_OF_EVERY_AGENT = "kwhere_build_info"
+_ALWAYS_OURS = frozenset({"__name__"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     labels: Mapping[str, str]
-    samples: Samples
+    replicas: dict[str, Samples] = field(default_factory=dict)
+    """By the labels as the store has them."""
 
 
 class PrometheusSeriesStore:
@@ -44,9 +42,10 @@ class PrometheusSeriesStore:
 
     def __init__(self, settings: PrometheusStoreSettings, client: HttpClient | None = None) -> None:
         self._settings = settings
-        self._client = client or HttpClient(settings.url, settings.client)
+        self._api = PrometheusApi(settings, client)
         self._names = {"cluster": settings.cluster_label, "node": settings.node_label}
-        self._own_names = {theirs: ours for ours, theirs in self._names.items()}
+        self._own_names = {theirs: ours for ours, theirs in self._names.items() if theirs}
+        self._dropped = settings.dropped_labels | _ALWAYS_OURS | (set(self._names) - set(self._own_names))
 
     @property
     def scrape_seconds(self) -> float:
@@ -63,17 +62,30 @@ class PrometheusSeriesStore:
         queries = self._raw(expression, span) if is_short else self._stepped(expression, span, step_seconds)
         found: dict[str, _Found] = {}
         for labels, samples in queries:
-            own = {self._own_names.get(name, name): value for name, value in labels.items() if name != "__name__"}
-            text = encode_labels(own.items())
-            found.setdefault(text, _Found(own, {})).samples.update(samples)
-        return [series for text in sorted(found) if (series := _series(found[text], step_seconds)) is not None]
+            own = self._own(labels, selector)
+            one = found.setdefault(encode_labels(own.items()), _Found(own))
+            one.replicas.setdefault(encode_labels(labels.items()), {}).update(samples)
+        gap = _MISSED_SCRAPES * max(self._settings.scrape_seconds, 0.0 if is_short else step_seconds)
+        return [series for text in sorted(found) if (series := _series(found[text], gap, step_seconds)) is not None]
 
     def expression(self, selector: Selector) -> str:
         """Return the selector in PromQL, with the site's names of the labels."""
-        matchers = (
-            f'{self._names.get(name, name)}="{value.translate(_ESCAPES)}"' for name, value in selector.labels.items()
-        )
-        return f"{selector.name}{{{','.join(matchers)}}}"
+        named = ((self._names.get(name, name), value) for name, value in selector.labels.items())
+        return selector_text(selector.name, {name: value for name, value in named if name})
+
+    def kept(self, cluster: str, now: datetime) -> Kept | None:
+        """Return how far back the store goes; None where it has nothing of the cluster.
+
+        Costs a question, or about five of one point per agent. Raises Unavailable, SourceError.
+        """
+        return kept_by(self._api, self.expression(Selector(_OF_EVERY_AGENT, {"cluster": cluster})), now)
+
+    def _own(self, labels: Mapping[str, str], selector: Selector) -> dict[str, str]:
+        """Return labels by our names, without those that stay here; of a store of one cluster, with its name."""
+        own = {self._own_names.get(name, name): value for name, value in labels.items() if name not in self._dropped}
+        if not self._settings.cluster_label and "cluster" in selector.labels:
+            own["cluster"] = selector.labels["cluster"]
+        return own
 
     # -- the two ways to ask
 
@@ -82,7 +94,7 @@ class PrometheusSeriesStore:
         # One millisecond more than the span: whether a range includes its start depends on the server's version.
         reach_ms = math.ceil((math.ceil(end) - start) * 1000) + 1
         query = f"{expression}[{reach_ms}ms]"
-        for labels, samples in self._ask("/api/v1/query", query=query, time=str(math.ceil(end))):
+        for labels, samples in self._api.series("/api/v1/query", query=query, time=str(math.ceil(end))):
             yield labels, {time: value for time, value in samples.items() if start <= time < end}
 
     def _stepped(self, expression: str, span: Span, step_seconds: float) -> Iterator[tuple[Mapping[str, str], Samples]]:
@@ -90,7 +102,7 @@ class PrometheusSeriesStore:
         last = math.floor(span.end.timestamp() / step_seconds)
         for start in range(first, last + 1, self._settings.max_points):
             end = min(last, start + self._settings.max_points - 1)
-            yield from self._ask(
+            yield from self._api.series(
                 "/api/v1/query_range",
                 query=expression,
                 start=_number(start * step_seconds),
@@ -101,19 +113,9 @@ class PrometheusSeriesStore:
                 max_lookback=f"{max(1, round(step_seconds * 1000))}ms",
             )
 
-    def _ask(self, path: str, **form: str) -> Iterator[tuple[Mapping[str, str], Samples]]:
-        answer = self._client.post(path, form={**form, **_WHOLE_ANSWERS})
-        place = f"{self._settings.url}{path}"
-        result = _result(place, _document(place, answer))
-        try:
-            for series in result:
-                yield dict(series["metric"]), {float(time): float(value) for time, value in series.get("values", ())}
-        except (KeyError, TypeError, ValueError) as error:
-            raise SourceError(f"{place}: expected series of samples, found {str(result)[:_EXCERPT]}") from error
-
     def close(self) -> None:
         """Give back the connection."""
-        self._client.close()
+        self._api.close()
 
 
 def _number(value: float) -> str:
@@ -121,42 +123,12 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(value)
 
 
-def _document(place: str, answer: Answer) -> Mapping[str, Any]:
-    """Return the JSON object of an answer. Raises Unavailable or SourceError with what the server said."""
-    if answer.status in _REFUSED:
-        raise Unavailable("permission", f"{place}: status {answer.status}")
-    try:
-        document = json.loads(answer.body)
-    except ValueError as error:
-        if answer.status >= _SERVER_ERRORS or answer.status == _TOO_MANY_REQUESTS:
-            raise Unavailable("overload", f"{place}: status {answer.status}") from error
-        raise SourceError(
-            f"{place}: expected JSON, found status {answer.status} and {answer.text[:_EXCERPT]!r}"
-        ) from error
-    if not isinstance(document, dict):
-        raise SourceError(f"{place}: expected a JSON object, found {answer.text[:_EXCERPT]!r}")
-    return document
-
-
-def _result(place: str, document: Mapping[str, Any]) -> list[Any]:
-    """Return the series of an answer. An answer that says it is partial is not taken for the whole."""
-    if document.get("status") != "success":
-        kind, text = document.get("errorType", "unknown"), str(document.get("error", document))[:_EXCERPT]
-        if kind in ("timeout", "canceled", "unavailable", "internal"):
-            raise Unavailable("overload", f"{place}: {kind}: {text}")
-        raise SourceError(f"{place}: {kind}: {text}")
-    if document.get("isPartial") is True or document.get("partial") is True:
-        raise Unavailable("partial", f"{place}: the store answered only in part")
-    data = document.get("data")
-    if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
-        raise SourceError(f"{place}: expected a matrix, found {str(data)[:_EXCERPT]}")
-    result: list[Any] = data["result"]
-    return result
-
-
-def _series(found: _Found, step_seconds: float) -> RawSeries | None:
+def _series(found: _Found, gap_seconds: float, step_seconds: float) -> RawSeries | None:
     """Return one sample per step; None without any."""
-    samples = sorted((time, value) for time, value in found.samples.items() if not math.isnan(value))
+    replicas = [
+        {time: value for time, value in samples.items() if not math.isnan(value)} for samples in found.replicas.values()
+    ]
+    samples = sorted(one_of(replicas, gap_seconds).items())
     kept = list(last_per_step([t for t, _ in samples], [v for _, v in samples], step_seconds))
     if not kept:
         return None

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from kwhere.core.timespan import Span
+from kwhere.series.retention import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class SeriesStore(Protocol):
 
         Steps are (k·step, (k+1)·step] of the Unix epoch. Raises Unavailable or SourceError.
         """
+        ...
+
+    def kept(self, cluster: str, now: datetime) -> Kept | None:
+        """Return how far back samples of a cluster go; None where there are none. Raises Unavailable, SourceError."""
         ...
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import ssl
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,41 @@ def read_token(settings: HttpClientSettings) -> str | None:
     if len(lines) != 1:
         raise ConfigError(f"token_file {settings.token_file}: expected one token, found {len(lines)} words")
     return lines[0]
+
+
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
+
+
+def read_headers(plain: Mapping[str, str], files: Mapping[str, Path], base_url: str) -> dict[str, str]:
+    """Return headers by name, those of `files` from the first line of each. Raises ConfigError.
+
+    As a token, what is in a file goes over https or to loopback only.
+    """
+    for name in plain:
+        if name.lower() in _SECRET_HEADERS:
+            raise ConfigError(f"headers.{name}: a secret belongs into a file: header_files.{name}")
+    names = [name.lower() for name in (*plain, *files)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"headers: expected each name once, found {name} twice")
+    check_base_url(base_url, bearer=bool(files))
+    found = {name: _header_value(f"headers.{name}", value) for name, value in plain.items()}
+    for name, path in files.items():
+        try:
+            lines = path.read_text(encoding="ascii").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"header_files.{name}: {path}: {error}") from error
+        value = lines[0].strip() if lines else ""
+        if not value:
+            raise ConfigError(f"header_files.{name}: {path}: expected a value in the first line, found none")
+        found[name] = _header_value(f"header_files.{name}: {path}", value)
+    return found
+
+
+def _header_value(place: str, value: str) -> str:
+    if not value.isascii() or not value.isprintable():
+        raise ConfigError(f"{place}: expected printable ASCII, found other characters")
+    return value
 
 
 def check_base_url(base_url: str, *, bearer: bool) -> httpx.URL:

@@ -10,6 +10,7 @@ from kwhere.core.timespan import Span
 from kwhere.series.charts import NODE_CHARTS, UNIT_CHARTS, NodeRef, UnitRef, choose_step, node_chart, unit_chart
 from kwhere.series.functions import last_per_step
 from kwhere.series.governors import GovernorSpan, governor_spans
+from kwhere.series.retention import Kept
 from kwhere.series.store import RawSeries, Selector
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,6 +42,9 @@ class SeriesList:
                 kept = list(last_per_step([t for t, _ in inside], [v for _, v in inside], step_seconds))
                 found.append(RawSeries(series.labels, tuple(t for t, _ in kept), tuple(v for _, v in kept)))
         return found
+
+    def kept(self, cluster: str, now: datetime) -> Kept | None:
+        return None
 
     def close(self) -> None:
         pass

@@ -4,16 +4,19 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+from pydantic import ValidationError
 
-from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.series.prometheus import PrometheusSeriesStore
-from kwhere.series.settings import PrometheusStoreSettings
+from kwhere.series.settings import PrometheusStoreSettings, SeriesSettings
 from kwhere.series.store import Selector
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,6 +29,7 @@ class Answering:
         self.status = 200
         self.body: bytes = b""
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.headers: list[dict[str, str]] = []
         self.url = ""
 
     def matrix(self, *result: object, **more: object) -> None:
@@ -43,6 +47,7 @@ def server() -> Iterator[Answering]:
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode(), keep_blank_values=True)
             answering.asked.append((self.path, {name: values[0] for name, values in form.items()}))
+            answering.headers.append({name.lower(): value for name, value in self.headers.items()})
             self.send_response(answering.status)
             self.send_header("Content-Length", str(len(answering.body)))
             self.end_headers()
@@ -157,3 +162,135 @@ def test_a_bad_answer_is_a_clear_error(
 
     with pytest.raises(error, match=words):
         store.select(Selector("m", {}), span(0, 60), 10)
+
+
+def test_headers_of_a_tenant_go_with_each_question_and_secrets_come_from_files_case_ceems_203(
+    server: Answering, tmp_path: Path
+) -> None:
+    server.matrix()
+    (tmp_path / "key").write_text("s3cret\n")
+    settings = PrometheusStoreSettings(
+        url=server.url, headers={"X-Scope-OrgID": "cfd"}, header_files={"X-Api-Key": tmp_path / "key"}
+    )
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        store.select(Selector("m", {}), span(0, 60), 10)
+        store.select(Selector("m", {}), span(0, 10**6), 3600)
+
+    assert len(server.headers) == 2
+    assert all((each["x-scope-orgid"], each["x-api-key"]) == ("cfd", "s3cret") for each in server.headers)
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "content", "words"),
+    [
+        ("http://prom.example", {}, "s3cret", "https, or to loopback only"),
+        ("https://prom.example", {"Authorization": "Basic YTpi"}, "s3cret", "header_files.Authorization"),
+        ("https://prom.example", {"X-API-KEY": "a"}, "s3cret", "each name once"),
+        ("https://prom.example", {"X-Scope-OrgID": "a\nb"}, "s3cret", "printable ASCII"),
+        ("https://prom.example", {}, "", "expected a value"),
+        ("https://prom.example", {}, "schlüssel", "header_files.X-Api-Key"),
+        ("https://prom.example", {}, None, "header_files.X-Api-Key"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_told_at_start_and_not_its_value(
+    tmp_path: Path, url: str, headers: dict[str, str], content: str | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "key").write_text(content, encoding="utf-8")
+    settings = PrometheusStoreSettings(url=url, headers=headers, header_files={"X-Api-Key": tmp_path / "key"})
+
+    with pytest.raises(ConfigError, match=re.escape(words)) as raised:
+        PrometheusSeriesStore(settings)
+
+    assert "s3cret" not in str(raised.value)
+    assert "YTpi" not in str(raised.value)
+
+
+def test_a_store_of_one_cluster_needs_no_label_for_it_case_ceems_203(server: Answering) -> None:
+    """A server's external labels are not in its own answers."""
+    server.matrix({"metric": {"node": "n1"}, "values": [[1, "5"]]})
+    settings = PrometheusStoreSettings(url=server.url, cluster_label="")
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        (series,) = store.select(Selector("m", {"cluster": "alpha", "node": "n1"}), span(0, 60), 10)
+
+    assert server.asked[0][1]["query"].startswith('m{node="n1"}[')
+    assert series.labels == {"cluster": "alpha", "node": "n1"}
+
+
+def test_hidden_labels_never_leave_the_store_case_ceems_303(server: Answering) -> None:
+    """Whoever asks: the proxy that filters answers for Grafana is the gateway's part, not this one's."""
+    labels = {"node": "n1", "instance": "10.0.0.7:9810", "job": "agents", "hostname": "n1.internal", "mode": "user"}
+    server.matrix({"metric": labels, "values": [[1, "5"]]})
+    hidden = ("instance", "job", "hostname")
+    settings = PrometheusStoreSettings(url=server.url, hidden_labels=hidden)
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        (series,) = store.select(Selector("m", {"node": "n1"}), span(0, 60), 10)
+
+    assert series.labels == {"node": "n1", "mode": "user"}
+
+
+def test_a_node_that_two_servers_scrape_is_counted_once(server: Answering, store: PrometheusSeriesStore) -> None:
+    server.matrix(
+        {"metric": {"node": "n1", "prometheus_replica": "a"}, "values": [[t, str(t)] for t in (10, 20, 30, 40)]},
+        {"metric": {"node": "n1", "prometheus_replica": "b"}, "values": [[t, str(t)] for t in (12, 22)]},
+    )
+
+    (series,) = store.select(Selector("m", {}), span(0, 60), 5)
+
+    assert (series.labels, series.times) == ({"node": "n1"}, (10, 20, 30, 40))
+
+
+def test_a_stores_own_label_of_our_name_does_not_pass_for_ours(server: Answering) -> None:
+    server.matrix({"metric": {"k8s_cluster": "alpha", "cluster": "rack-7", "node": "n1"}, "values": [[1, "5"]]})
+    settings = PrometheusStoreSettings(url=server.url, cluster_label="k8s_cluster")
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        (series,) = store.select(Selector("m", {"cluster": "alpha"}), span(0, 60), 10)
+
+    assert series.labels == {"cluster": "alpha", "node": "n1"}
+
+
+def test_labels_of_any_letters_are_quoted_case_ceems_523(server: Answering) -> None:
+    server.matrix({"metric": {"k8s.cluster": "alpha", "host.name": "n1"}, "values": [[1, "5"]]})
+    settings = PrometheusStoreSettings(url=server.url, cluster_label="k8s.cluster", node_label="host.name")
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        (series,) = store.select(Selector("m", {"cluster": "alpha", "node": "`n1`"}), span(0, 60), 10)
+
+    assert server.asked[0][1]["query"].startswith('m{"k8s.cluster"="alpha","host.name"="`n1`"}[')
+    assert series.labels == {"cluster": "alpha", "node": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"hidden_labels": ["unit"]}, "'unit' tells whose"),
+        ({"hidden_labels": ["node"]}, "'node' tells whose"),
+        ({"hidden_labels": ["mig", "instance"]}, "'mig' tells whose"),
+        ({"cluster_label": "node"}, "another label than node_label"),
+        ({"node_label": ""}, "node_label"),
+        ({"node_label": "a\nb"}, "node_label"),
+        ({"headers": {"a b": "c"}}, "headers"),
+        ({"headers": {"a\r\nb": "c"}}, "headers"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(words)):
+        PrometheusStoreSettings.model_validate({"url": "http://127.0.0.1:1", **settings})
+
+
+def test_a_common_store_must_tell_clusters_apart() -> None:
+    with pytest.raises(ValidationError, match=r"prometheus\.cluster_label"):
+        SeriesSettings.model_validate({"prometheus": {"url": "http://127.0.0.1:1", "cluster_label": ""}})
+
+
+def test_instance_may_be_the_label_of_nodes(server: Answering) -> None:
+    server.matrix({"metric": {"instance": "n1", "job": "agents"}, "values": [[1, "5"]]})
+
+    with closing(PrometheusSeriesStore(PrometheusStoreSettings(url=server.url, node_label="instance"))) as store:
+        (series,) = store.select(Selector("m", {"node": "n1"}), span(0, 60), 10)
+
+    assert series.labels == {"node": "n1"}

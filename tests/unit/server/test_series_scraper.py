@@ -193,6 +193,9 @@ class FullStore:
     def select(self, selector: Selector, span: Span, step_seconds: float) -> Sequence[RawSeries]:
         return []
 
+    def kept(self, cluster: str, now: datetime) -> None:
+        return None
+
     def close(self) -> None:
         pass
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from kwhere.api.context import From, SourcesOf, To, now_of, optional_span
-from kwhere.api.models import FactorView, ForecastList, Health, Page
+from kwhere.api.models import FactorView, ForecastList, Health, Page, SeriesKept
 from kwhere.api.place_views import manager_view
 from kwhere.api.views import factor_view, forecast_view, span_view
 from kwhere.core.errors import NotFound
@@ -71,7 +71,15 @@ def health(sources: SourcesOf) -> Health:
         lost_records=record.lost_records,
         oldest_touched_hour_at=record.oldest_touched_hour_at,
         managers=[manager_view(manager) for manager in managers],
+        series=[_series_kept(sources, each.cluster) for each in sources.account.clusters()],
     )
+
+
+def _series_kept(sources: Sources, cluster: str) -> SeriesKept:
+    kept = sources.retentions.of(cluster)
+    if kept is None:
+        return SeriesKept(cluster, None, None, None)
+    return SeriesKept(cluster, kept.since, kept.by.value, kept.limits or None)
 
 
 def manager_reasons(managers: Sequence[ManagerRecord]) -> list[str]:

@@ -27,6 +27,7 @@ from kwhere.core.timespan import Span
 from kwhere.database.records import JobWords, UnitQuery, UnitRecord, UnitSort
 from kwhere.reports.job_words import parse_jobs, parse_states
 from kwhere.reports.sources import Sources
+from kwhere.reports.store_words import kept_since
 from kwhere.reports.unit_charts import UNIT_CHART_NAMES, lifetime_of, unit_charts
 from kwhere.reports.unit_findings import unit_findings
 from kwhere.series.charts import choose_step
@@ -149,7 +150,8 @@ def unit_series(
     series = [chart_view(chart) for chart in charts]
     if wants_csv(request, format_):
         return csv_answer(series_header(), series_rows(series), "series.csv")
-    return SeriesList(span=span_view(span), step=seconds, series=series, missing=missing)
+    since = kept_since(sources, record.cluster, span)
+    return SeriesList(span=span_view(span), step=seconds, series=series, missing=missing, kept_since=since)
 
 
 def _step_of(span: Span, step: float | None) -> float:

@@ -11,6 +11,7 @@ from kwhere.core.quantities import joules
 from kwhere.core.timespan import Span
 from kwhere.database.records import BalanceSlot, ComponentMethod, NodeRecord, NodeState, UnitQuery, UnitSort
 from kwhere.reports.node_charts import NewestValue, governors, newest_values, node_charts
+from kwhere.reports.store_words import cut_note, not_kept
 from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, fold_cpu_modes, power_stack, series_chart
@@ -121,6 +122,7 @@ def node_page(pages: Pages, request: Request) -> Response:
         "cluster": record.cluster,
         "charts": charts,
         "missing": missing,
+        "not_kept": not_kept(pages.sources, record.cluster, span),
         "balance": balance,
         "balance_column": balance_column(balance),
         "residual_uj": sum(abs(slot.residual_uj) for slot in slots),
@@ -148,7 +150,10 @@ def _charts(pages: Pages, record: NodeRecord, ref: NodeRef, span: Span) -> tuple
     kinds = dict(CHARTS)
     drawn, missing = node_charts(pages.sources, ref, tuple(kinds), span, choose_step(span, 500))
     shown = [fold_cpu_modes(chart, record.cpus) if chart.name == "cpu" else chart for chart in drawn]
-    charts = [series_chart(chart, span, kinds[chart.name]) for chart in shown]
+    charts = [
+        series_chart(chart, span, kinds[chart.name], cut_note(pages.sources, ref.cluster, span, chart))
+        for chart in shown
+    ]
     return charts, {NODE_CHARTS[name].title: reason for name, reason in missing.items()}
 
 

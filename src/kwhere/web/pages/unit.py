@@ -16,6 +16,7 @@ from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, 
 from kwhere.reports.figures import money_text, significant
 from kwhere.reports.node_charts import governors
 from kwhere.reports.optional import COST
+from kwhere.reports.store_words import cut_note, not_kept
 from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, seen_span, unit_charts
 from kwhere.reports.unit_findings import unit_findings
 from kwhere.series.charts import Chart, choose_step
@@ -108,6 +109,7 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "no_use": NO_USE,
         "no_tensor": NO_TENSOR,
         "missing": missing,
+        "not_kept": not_kept(pages.sources, record.cluster, choice.span),
         "components": components,
         "energy_column": column_of([row.total_joules for row in components], "energy"),
         "beside": beside_rows(record),
@@ -157,7 +159,11 @@ def _charts(
     seen = seen_span(pages.sources, record, span)
     spans = () if seen is None else governors(pages.sources, record.cluster, record.nodes, seen, 60.0)
     notes = {"frequency": governor_note(spans)}
-    charts = [series_chart(chart, span, kinds[chart.name], notes.get(chart.name, "")) for chart in drawn]
+    charts = []
+    for chart in drawn:
+        cut = "" if seen is None else cut_note(pages.sources, record.cluster, choice.span, chart)
+        note = ", ".join(word for word in (notes.get(chart.name, ""), cut) if word)
+        charts.append(series_chart(chart, span, kinds[chart.name], note))
     reasons = {CHART_TITLES[name]: reason for name, reason in missing.items() if name not in OPTIONAL_CHARTS}
     return charts, reasons, drawn
 

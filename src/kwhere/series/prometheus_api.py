@@ -1,0 +1,94 @@
+"""The HTTP API of a Prometheus-compatible store: what is asked, and what is made of answers, bad ones too."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kwhere.core.errors import SourceError, Unavailable
+from kwhere.series.settings import PrometheusStoreSettings
+from kwhere.transport.credentials import read_headers
+from kwhere.transport.http import Answer, HttpClient
+
+_REFUSED = (401, 403)
+_FOUND = 200
+_SERVER_ERRORS = 500
+_TOO_MANY_REQUESTS = 429
+_EXCERPT = 200
+
+_WHOLE_ANSWERS = {"partial_response": "false", "deny_partial_response": "1"}
+"""Thanos and VictoriaMetrics are told to fail rather than leave something out; others ignore it."""
+
+Samples = dict[float, float]
+
+
+class PrometheusApi:
+    """One store over HTTP; built without asking it anything. Raises ConfigError for a bad address or file."""
+
+    def __init__(self, settings: PrometheusStoreSettings, client: HttpClient | None = None) -> None:
+        self.url = settings.url
+        self._headers = read_headers(settings.headers, settings.header_files, settings.url)
+        self._client = client or HttpClient(settings.url, settings.client)
+
+    def series(self, path: str, **form: str) -> Iterator[tuple[Mapping[str, str], Samples]]:
+        """Yield labels and samples of a query's matrix.
+
+        Raises Unavailable (no answer, overload) and SourceError (a query refused, an answer that is no such thing).
+        """
+        answer = self._client.post(path, form={**form, **_WHOLE_ANSWERS}, headers=self._headers)
+        place = f"{self.url}{path}"
+        result = _result(place, _document(place, answer))
+        try:
+            for series in result:
+                yield dict(series["metric"]), {float(time): float(value) for time, value in series.get("values", ())}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SourceError(f"{place}: expected series of samples, found {str(result)[:_EXCERPT]}") from error
+
+    def told(self, path: str) -> Mapping[str, Any]:
+        """Return `data` of a status page; empty where this store has no such page. Raises Unavailable."""
+        answer = self._client.get(path, headers=self._headers)
+        if answer.status >= _SERVER_ERRORS or answer.status == _TOO_MANY_REQUESTS:
+            raise Unavailable("overload", f"{self.url}{path}: status {answer.status}")
+        if answer.status != _FOUND:
+            return {}
+        try:
+            data = json.loads(answer.body).get("data")
+        except (AttributeError, ValueError, RecursionError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def close(self) -> None:
+        """Give back the connection."""
+        self._client.close()
+
+
+def _document(place: str, answer: Answer) -> Mapping[str, Any]:
+    """Return the JSON object of an answer. Raises Unavailable or SourceError with what the server said."""
+    if answer.status in _REFUSED:
+        raise Unavailable("permission", f"{place}: status {answer.status}")
+    try:
+        document = json.loads(answer.body)
+    except (ValueError, RecursionError) as error:
+        if answer.status >= _SERVER_ERRORS or answer.status == _TOO_MANY_REQUESTS:
+            raise Unavailable("overload", f"{place}: status {answer.status}") from error
+        raise SourceError(
+            f"{place}: expected JSON, found status {answer.status} and {answer.text[:_EXCERPT]!r}"
+        ) from error
+    if not isinstance(document, dict):
+        raise SourceError(f"{place}: expected a JSON object, found {answer.text[:_EXCERPT]!r}")
+    return document
+
+
+def _result(place: str, document: Mapping[str, Any]) -> list[Any]:
+    """Return the series of an answer. An answer that says it is partial is not taken for the whole."""
+    if document.get("status") != "success":
+        kind, text = document.get("errorType", "unknown"), str(document.get("error", document))[:_EXCERPT]
+        if kind in ("timeout", "canceled", "unavailable", "internal"):
+            raise Unavailable("overload", f"{place}: {kind}: {text}")
+        raise SourceError(f"{place}: {kind}: {text}")
+    if document.get("isPartial") is True or document.get("partial") is True:
+        raise Unavailable("partial", f"{place}: the store answered only in part")
+    data = document.get("data")
+    if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
+        raise SourceError(f"{place}: expected a matrix, found {str(data)[:_EXCERPT]}")
+    result: list[Any] = data["result"]
+    return result
