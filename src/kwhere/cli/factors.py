@@ -66,10 +66,9 @@ def factors(
     """List the emission factors in force, since when and from whom; `*` marks those that grams are derived from."""
     if context.invoked_subcommand is not None:
         return
-    from kwhere.cli.moments import parse_moment
+    from kwhere.cli.moments import read_window
 
-    params = {"from": parse_moment(start) if start else None, "to": parse_moment(end) if end else None}
-    found = Api(server, token_file, state_dir).get("/emission-factors", params)["items"]
+    found = Api(server, token_file, state_dir).get("/emission-factors", read_window(start, end))["items"]
     items = [item for item in found if zone is None or item["zone"] == zone]
     if style is not None:
         _write(items, style, CSV_FIELDS, {"items": items})

@@ -52,10 +52,9 @@ def report(
     **filters: Any,
 ) -> None:
     """Sum up what was used within a span; `system` and `unallocated` are rows of their own."""
-    from kwhere.cli.moments import parse_moment
+    from kwhere.cli.moments import read_window
 
-    span = {"from": parse_moment(start) if start else None, "to": parse_moment(end) if end else None}
-    found = Api(server, token_file, state_dir).get("/usage", {**filters, **span})
+    found = Api(server, token_file, state_dir).get("/usage", {**filters, **read_window(start, end)})
     if style == "json":
         click.echo(json.dumps({"schema_version": 1, **found}, indent=1))
     elif style is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwhere.cli.database import database_options, open_named
-from kwhere.cli.moments import parse_moment
+from kwhere.cli.moments import read_window
 from kwhere.cli.table import Column, output_width, render
 from kwhere.core.errors import ConfigError
 
@@ -66,8 +66,9 @@ def _span(start: str | None, end: str | None) -> "Span":
     from kwhere.core.timespan import Span
 
     now = datetime.now(UTC)
-    first = datetime.fromisoformat(parse_moment(start, now)) if start else now - timedelta(days=7)
-    last = datetime.fromisoformat(parse_moment(end, now)) if end else now + timedelta(seconds=1)
+    window = read_window(start, end, now)
+    first = datetime.fromisoformat(window["from"]) if window["from"] else now - timedelta(days=7)
+    last = datetime.fromisoformat(window["to"]) if window["to"] else now + timedelta(seconds=1)
     if last <= first:
         raise ConfigError(f"--endtime: expected one after --starttime, found {last.isoformat()}")
     return Span(first, last)

@@ -85,7 +85,7 @@ class _Question:
     """What was typed, as the API is asked. Raises UsageError, ConfigError."""
 
     def __init__(self, given: Mapping[str, Any], style: Style) -> None:
-        from kwhere.cli.moments import parse_moment
+        from kwhere.cli.moments import read_window
 
         self.sort: Sort = parse_sort(given["sort"], is_ascending=given["ascending"])
         self.jobs = job_text([*given["ids"], *given["jobs"]])
@@ -99,8 +99,7 @@ class _Question:
             "state": ",".join(self.states) or None,
             "job": self.jobs,
             "q": given["q"],
-            "from": parse_moment(given["start"]) if given["start"] else None,
-            "to": parse_moment(given["end"]) if given["end"] else None,
+            **read_window(given["start"], given["end"]),
             "running": "true" if given["running"] else None,
         }
         is_read = style is Style.TABLE and self.jobs is None
