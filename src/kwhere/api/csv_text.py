@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from kwhere.api.models import AccountView, EnergyJoules, PartJoules, SeriesView, Unit, UsageRowView
 from kwhere.core.terms import Component, Part
 from kwhere.reports.optional import OptionalFigures
+from kwhere.reports.plain_text import spreadsheet_cell
 
 MEDIA_TYPE = "text/csv"
 
@@ -93,9 +94,7 @@ def _text(cell: Cell) -> str | int | float:
         return ""
     if isinstance(cell, datetime):
         return cell.isoformat()
-    if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r"):
-        return f"'{cell}"  # a spreadsheet would run it
-    return cell
+    return spreadsheet_cell(cell) if isinstance(cell, str) else cell
 
 
 def unit_row(unit: Unit) -> list[Cell]:

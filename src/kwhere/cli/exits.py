@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from kwhere.cli.streams import drop_stdout, flush_stdout, prepare_streams
+from kwhere.cli.streams import drop_stdout, flush_stdout, prepare_streams, say
 from kwhere.core.errors import ConfigError, KwhereError
 
 EXIT_FAILED = 1
@@ -38,7 +38,7 @@ def _told(error: click.ClickException | KwhereError | ModuleNotFoundError, progr
         error.show()
         return error.exit_code
     text = str(error) if isinstance(error, KwhereError) else _what_lacks(error)
-    click.echo(f"{program}: {text}", err=True)
+    say(f"{program}: {text}")
     return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from kwhere.cli.client import Api, Json, server_options
+from kwhere.cli.streams import say
 from kwhere.cli.table import Column, output_width, render
+from kwhere.cli.unit_output import row_cell
 from kwhere.reports.figures import NO_DATA, significant
 
 QUALITIES = ("measured", "estimated", "forecast", "static")
@@ -119,7 +121,7 @@ def forecast(
     elif found["items"]:
         click.echo("\n".join(render(*_forecast_table(found["items"], length), output_width())))
     for provider, why in found["missing"].items():
-        click.echo(f"{provider}: {why}", err=True)
+        say(f"{provider}: {why}")
     if not found["items"] and not found["missing"]:
         click.echo("no provider of this site looks ahead: electricity_maps, neso and watttime do", err=True)
 
@@ -131,7 +133,7 @@ def _write(items: Sequence[Json], style: str, fields: Fields, document: Json) ->
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(fields)
-    writer.writerows([[field(item) for field in fields.values()] for item in items])
+    writer.writerows([[row_cell(field(item), is_csv=True) for field in fields.values()] for item in items])
     click.echo(stream.getvalue(), nl=False)
 
 

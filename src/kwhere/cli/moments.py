@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-import click
-
+from kwhere.cli.streams import say
 from kwhere.core.errors import ConfigError
 
 _SECONDS = {
@@ -58,7 +57,7 @@ def read_window(start: str | None, end: str | None, now: datetime | None = None)
     )
     for moment in (first, last):
         if moment is not None and moment.note:
-            click.echo(moment.note, err=True)
+            say(moment.note)
     until = last.at if last else present
     if first is not None and (first.at > until or (last is not None and first.at == until)):
         raise ConfigError(f"--endtime: expected one after --starttime, found {_here(until)} and {_here(first.at)}")

@@ -11,6 +11,7 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.table import Column, output_width, render
+from kwhere.cli.unit_output import row_cell
 from kwhere.cli.unit_table import currency_of, money
 from kwhere.reports.figures import CPU_TIME, ENERGY, GPU_TIME, MASS, NO_DATA, choose_scale, share
 
@@ -74,7 +75,7 @@ def _csv(items: Sequence[Json], delimiter: str, *, has_header: bool) -> str:
     fields = (*CSV_FIELDS, *known)
     if has_header:
         writer.writerow(fields)
-    writer.writerows([[item.get(field) for field in fields] for item in items])
+    writer.writerows([[row_cell(item.get(field), is_csv=delimiter == ",") for field in fields] for item in items])
     return stream.getvalue()
 
 

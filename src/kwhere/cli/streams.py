@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from kwhere.reports.plain_text import escaped_signs, visible_lines
+
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _PLAIN = {"▇": "#", "–": "-", "×": "x", "…": ".", "µ": "u", "±": "~", "≥": ">", "°": " ", "·": "."}
 """One sign for one: columns stay where they are."""
@@ -39,14 +41,17 @@ def drop_stdout() -> None:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """Return `value` as JSON that stdout can take whole: signs that its encoding may lack are escaped, not replaced."""
+    """Return `value` as JSON that stdout can take whole: signs that its encoding may lack are escaped, not replaced.
+
+    So is what would drive a terminal.
+    """
     encoding = (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "")
-    return json.dumps(value, indent=indent, ensure_ascii=encoding != "utf8")
+    return escaped_signs(json.dumps(value, indent=indent, ensure_ascii=encoding != "utf8"))
 
 
-def visible(text: str) -> str:
-    """Return `text` with what is no printable sign replaced: a job's name must not drive the terminal."""
-    return text if text.isprintable() else "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+def say(text: str) -> None:
+    """Print lines for a person on stderr; names in them do not drive the terminal."""
+    click.echo(visible_lines(text), err=True)
 
 
 def wants_colour() -> bool:

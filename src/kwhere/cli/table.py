@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kwhere.cli.streams import visible, wants_colour
+from kwhere.cli.streams import wants_colour
+from kwhere.reports.plain_text import visible
 
 BAR = "▇"
 WIDE = 10_000

@@ -6,6 +6,7 @@ from kwhere.cli.client import Json
 from kwhere.cli.table import bar, cut
 from kwhere.reports.figures import BYTES, CPU_TIME, ENERGY, Scale, choose_scale, quantity, share
 from kwhere.reports.gpu_words import holder_words
+from kwhere.reports.plain_text import visible
 
 METER = 24
 _LABEL = 14
@@ -27,7 +28,7 @@ def node_lines(item: Json, width: int) -> Iterator[str]:
     memory = choose_scale([gpu["memory_total_bytes"] or gpu["memory_peak_bytes"] for gpu in gpus], BYTES)
     for node in nodes[:MOST_NODES]:
         if len(nodes) > 1:
-            yield cut(f"  {node}", width)
+            yield cut(f"  {visible(node)}", width)
             for run in runs:
                 if run["node"] == node:
                     yield from _run_lines(run)
@@ -37,12 +38,12 @@ def node_lines(item: Json, width: int) -> Iterator[str]:
     if gpus:
         yield f"{'GPUs together':>{_LABEL}}: {share(item['gpu_utilization_ratio'])} busy of the time held"
         ways = sorted({holder_words(gpu["source"]) for gpu in gpus})
-        yield f"{'Held by':>{_LABEL}}: {', '.join(ways)}"
+        yield f"{'Held by':>{_LABEL}}: {visible(', '.join(ways))}"
 
 
 def label_of(gpu: Json) -> str:
     """Return what a line calls it: `GPU 3`, `GPU 0 1g.10gb`."""
-    return " ".join(word for word in (f"GPU {gpu['gpu']}", gpu["profile"] or "") if word)
+    return visible(" ".join(word for word in (f"GPU {gpu['gpu']}", gpu["profile"] or "") if word))
 
 
 def meter(label: str, ratio: float | None, text: str, width: int = METER) -> str:

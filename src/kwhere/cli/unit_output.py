@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import click
 
@@ -15,6 +16,7 @@ from kwhere.cli.table import WIDE, Column, output_width, render
 from kwhere.cli.unit_fields import USUAL, Choice, Kind
 from kwhere.cli.unit_table import unit_lines, what_is_estimated
 from kwhere.core.errors import KwhereError
+from kwhere.reports.plain_text import spreadsheet_cell, visible, visible_lines
 
 SCHEMA_VERSION = 1
 
@@ -85,7 +87,10 @@ def _write_yaml(items: Iterable[Json], output: Output) -> int:
 
     found = [_picked(item, output) for item in items]
     document = {"schema_version": SCHEMA_VERSION, "items": found}
-    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    if text != visible_lines(text):  # what is not printable would drive a terminal: escaped, it is the same
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
+    click.echo(text, nl=False)
     return len(found)
 
 
@@ -103,9 +108,17 @@ def _write_rows(items: Iterable[Json], output: Output) -> int:
         writer.writerow([choice.field.name for choice in chosen])
     count = 0
     for item in items:
-        writer.writerow([choice.field.value(item) for choice in chosen])
+        writer.writerow([row_cell(choice.field.value(item), is_csv=output.style is Style.CSV) for choice in chosen])
         count += 1
     return count
+
+
+def row_cell(value: Any, *, is_csv: bool) -> Any:
+    """Return a cell of CSV or of columns: on a terminal nothing in it drives that, elsewhere it stands as it is."""
+    if not isinstance(value, str):
+        return value
+    shown = visible(value) if sys.stdout.isatty() else value
+    return spreadsheet_cell(shown) if is_csv else shown
 
 
 class _Stdout:
@@ -113,7 +126,7 @@ class _Stdout:
 
     def write(self, text: str) -> int:
         """Print `text`."""
-        click.echo(text, nl=False)
+        click.echo(text, nl=False, color=True)  # else what looks like colour is taken out of names
         return len(text)
 
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 import click
 
 from kwhere.cli.client import Json
-from kwhere.cli.streams import visible, wants_colour
+from kwhere.cli.streams import wants_colour
 from kwhere.cli.table import Column, bar, render
 from kwhere.cli.unit_nodes import gpu_header, meter, node_lines
 from kwhere.cli.unit_table import money
@@ -25,6 +25,7 @@ from kwhere.reports.figures import (
     quantity,
     significant,
 )
+from kwhere.reports.plain_text import visible
 
 WIDTH = 80
 METER = 40

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kwhere.cli.client import Api, Json, server_options
-from kwhere.cli.streams import color_option
+from kwhere.cli.streams import color_option, say
 from kwhere.cli.unit_absence import Wanted, unread_managers, why_nothing
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
@@ -131,16 +131,16 @@ class _Question:
 def _say_beside(api: Api, question: _Question) -> None:
     """Say on stderr of which time the list is, and which managers may have units that it lacks."""
     if question.window:
-        click.echo(f"units alive {question.window}; figures are of their whole lives", err=True)
+        say(f"units alive {question.window}; figures are of their whole lives")
     for line in unread_managers(api, question.filters):
-        click.echo(f"the list may lack units: {line}", err=True)
+        say(f"the list may lack units: {line}")
 
 
 def _nothing(api: Api, question: _Question) -> int:
     """Say on stderr why the list is empty; 1 where an id was named that is not there, or may not be seen."""
     named = {**question.filters, "state": question.fixed["state"]}
     absence = why_nothing(api, named, _wanted(question))
-    click.echo("\n".join(absence.lines), err=True)
+    say("\n".join(absence.lines))
     return 1 if absence.is_failure else 0
 
 

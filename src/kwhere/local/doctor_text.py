@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kwhere.local.doctor import Check, CheckState, Remedy
+from kwhere.reports.plain_text import visible, visible_lines
 
 PLAIN = dict.fromkeys(CheckState, "")
 COLOURS = {
@@ -45,7 +46,7 @@ def summary(checks: Sequence[Check]) -> str:
 def _check(check: Check, name_width: int, width: int, colours: Mapping[CheckState, str]) -> Iterator[str]:
     head = f"  {check.state.value.ljust(_STATE_WIDTH)}{_name(check).ljust(name_width)}  "
     first, *rest = textwrap.wrap(
-        check.found, max(24, width - len(head)), break_on_hyphens=False, break_long_words=False
+        visible_lines(check.found), max(24, width - len(head)), break_on_hyphens=False, break_long_words=False
     ) or [""]
     state = check.state.value.ljust(_STATE_WIDTH)
     colour = colours[check.state]
@@ -130,7 +131,7 @@ def shell_words(command: str) -> list[str]:
 
 def _wrapped(text: str, width: int, further: str = "") -> list[str]:
     return textwrap.wrap(
-        text,
+        visible_lines(text),
         width,
         initial_indent=_INDENT,
         subsequent_indent=_INDENT + further,
@@ -140,4 +141,4 @@ def _wrapped(text: str, width: int, further: str = "") -> list[str]:
 
 
 def _name(check: Check) -> str:
-    return check.name.replace("_", " ")
+    return visible(check.name.replace("_", " "))

@@ -10,6 +10,7 @@ from rich.text import Text
 from kwhere.local.top_choice import Choice, SortKey
 from kwhere.local.top_history import TopRow, TopView
 from kwhere.reports.figures import BYTES, ENERGY, NO_DATA, POWER, Scale, choose_scale
+from kwhere.reports.plain_text import visible
 
 BAR = "▇"
 _LONGEST_BAR = 20
@@ -89,7 +90,7 @@ class Table:
         for (column, size), text in zip(self.columns, texts, strict=True):
             line.append(_padded(column, text, size))
             line.append(" ")
-        line.append(set_cell_size(cut(row.label, self.label_width), self.label_width))
+        line.append(set_cell_size(cut(visible(row.label), self.label_width), self.label_width))
         if bar_width:
             line.append(self._bar(row, bar_width, is_seen=bool(texts[0].strip(f"0.{NO_DATA}"))), "yellow")
         line.rstrip()
@@ -136,7 +137,7 @@ def _columns(rows: Sequence[TopRow], choice: Choice) -> list[Column]:
 
 
 def _user(row: TopRow) -> str:
-    return cut(row.user or NO_DATA, _LONGEST_USER) if row.manager else ""
+    return cut(visible(row.user or NO_DATA), _LONGEST_USER) if row.manager else ""
 
 
 def _figure(value: float | None, scale: Scale) -> str:

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from kwhere.cli.streams import visible, wants_colour
+from kwhere.cli.streams import wants_colour
+from kwhere.reports.plain_text import visible
 
 PRINT_MUCH = (
     "import click, sys\nfrom kwhere.cli.exits import run_command\n"

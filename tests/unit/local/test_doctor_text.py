@@ -45,6 +45,14 @@ def test_no_colour_unless_asked() -> None:
     assert "\033[1;31m" in "\n".join(report([CLOSED], 80, colour=True))
 
 
+def test_no_name_that_doctor_found_drives_the_terminal_case_users_40() -> None:
+    evil = "\x1b[2J\u202e\x9b1m"
+
+    lines = report([Check(evil, CheckState.OK, f"pid 4: {evil}", f"because {evil}")], 80)
+
+    assert all(line.isprintable() for line in lines)
+
+
 def test_the_last_line_counts() -> None:
     assert summary([ok("a", "")]) == "Nothing to fix: 1 ok, 0 not here."
     assert summary([CLOSED, ok("a", "")]).startswith("1 to look at: 1 failed, 0 with a warning; 1 ok")

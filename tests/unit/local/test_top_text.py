@@ -76,6 +76,15 @@ def test_a_screen_is_never_larger_than_the_terminal(width: int, height: int) -> 
         assert all(cell_len(line.plain) <= width for line in found)
 
 
+def test_a_process_s_name_does_not_drive_the_terminal_case_users_40() -> None:
+    view = TopView((TopRow("process", "\u202eeve", "a\x1b[2J\x9b1m\x07", 1.0),), (), 1.0, {}, {}, 3.0)
+
+    shown = "".join(line.plain for line in render(view, Choice(), HEAD, 120))
+
+    assert "a\ufffd[2J\ufffd1m\ufffd" in shown
+    assert shown.isprintable()
+
+
 def test_a_narrow_terminal_keeps_power_and_name() -> None:
     head = lines(width=30)[2]
 
