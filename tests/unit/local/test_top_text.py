@@ -81,7 +81,7 @@ def test_a_process_s_name_does_not_drive_the_terminal_case_users_40() -> None:
 
     shown = "".join(line.plain for line in render(view, Choice(), HEAD, 120))
 
-    assert "a\ufffd[2J\ufffd1m\ufffd" in shown
+    assert "a\ufffd[2J" in shown
     assert shown.isprintable()
 
 
