@@ -37,7 +37,7 @@ class OarSource(Protocol):
         ...
 
     tells_all_in_hand: bool
-    """Whether a job that `in_hand` leaves out is over."""
+    """Whether a job that `in_hand` left out, when it was last read to its end, is over."""
 
     def in_hand(self) -> Iterator[tuple[object, str]]:
         """Yield documents with the jobs that wait or live now."""

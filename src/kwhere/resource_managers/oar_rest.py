@@ -1,11 +1,12 @@
-"""OAR by REST: OAR 2.5's `/jobs/details.json` and OAR 3's `/jobs?details=true`, page by page."""
+"""OAR by REST: OAR 2.5's `/jobs/details.json` and OAR 3's `/jobs/?details=true`, page by page."""
 
 import base64
 from collections.abc import Iterator, Mapping
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.timespan import Span
-from kwhere.resource_managers.oar_fields import decode
+from kwhere.resource_managers.oar_fields import decode, first_of
+from kwhere.resource_managers.oar_jobs import ID_NAMES
 from kwhere.resource_managers.oar_settings import OarSettings, OarVersion
 from kwhere.transport.credentials import check_base_url, read_token
 from kwhere.transport.http import Answer, HttpClient
@@ -23,48 +24,63 @@ class RestSource:
         self._client = HttpClient(url, settings.http.model_copy(update={"token_file": None}))
         self._url = url.split("?", 1)[0].rstrip("/")
         self._settings = settings
-        # Which jobs OAR 3 lists where none are named, its documentation leaves open.
-        self.tells_all_in_hand = settings.version is not OarVersion.OAR3
+        self.tells_all_in_hand = True
 
     def jobs(self, span: Span) -> Iterator[tuple[object, str]]:
         """Yield pages of jobs that lived within `span`, and where they come from."""
         start, end = str(int(span.start.timestamp())), str(int(span.end.timestamp()) + 1)
         if self._settings.version is OarVersion.OAR3:
-            return self._pages("/jobs", {"start_time": start, "stop_time": end, "details": "true"})
+            return self._pages("/jobs/", {"start_time": start, "stop_time": end, "details": "true"})
         return self._pages("/jobs/details.json", {"from": start, "to": end})
 
     def in_hand(self) -> Iterator[tuple[object, str]]:
-        """Yield pages of jobs that wait or live now, and where they come from."""
+        """Yield pages of jobs that wait or live now, and where they come from.
+
+        Where no time is named, both list what is not over (OAR 3: oar/lib/basequery.py).
+        """
+        self.tells_all_in_hand = True
         if self._settings.version is OarVersion.OAR3:
-            return self._pages("/jobs", {"details": "true"})
-        return self._pages("/jobs/details.json", {})
+            return self._pages("/jobs/", {"details": "true"}, is_moving=True)
+        return self._pages("/jobs/details.json", {}, is_moving=True)
 
     def resources(self) -> Iterator[tuple[object, str]]:
         """Yield pages of resources, and where they come from."""
-        is_newer = self._settings.version is OarVersion.OAR3
-        return self._pages("/resources" if is_newer else "/resources/details.json", {})
+        if self._settings.version is OarVersion.OAR3:
+            return self._pages("/resources/", {"detailed": "true"})
+        return self._pages("/resources/details.json", {})
 
     def close(self) -> None:
         """Give back the connections."""
         self._client.close()
 
-    def _pages(self, path: str, params: Mapping[str, str]) -> Iterator[tuple[object, str]]:
+    def _pages(self, path: str, params: Mapping[str, str], *, is_moving: bool = False) -> Iterator[tuple[object, str]]:
+        """Yield page by page; a list that moves loses records while it is read, so each page begins with a known one.
+
+        Where one was lost, others slid past us unread: what is not listed may then still be there.
+        """
         place = f"{self._url}{path}"
-        offset = 0
+        offset, last = 0, None
         for _ in range(_MOST_PAGES):
-            paging = {"limit": str(self._settings.page_size), "offset": str(offset)}
+            back = int(is_moving and last is not None)
+            paging = {"limit": str(self._settings.page_size + back), "offset": str(offset - back)}
             answer = self._get(path, {**params, **paging})
             if answer.status == 404 and offset > 0:  # OAR 3 has no empty pages
+                self._note_moved(back > 0)
                 return
             if answer.status != 200:
                 raise _fault(answer, place)
             document = decode(answer.body, place)
-            count = _count(document, place)
+            items = _items(document, place)
+            self._note_moved(back > 0 and (not items or _id(items[0]) != last))
             yield document, place
-            offset += count
-            if count == 0 or not _goes_on(document, count, offset, self._settings.page_size):
+            offset += len(items) - back
+            if len(items) <= back or not _goes_on(document, len(items) - back, offset, self._settings.page_size):
                 return
+            last = _id(items[-1])
         raise SourceError(f"{place}: more than {_MOST_PAGES} pages")
+
+    def _note_moved(self, has_moved: bool) -> None:
+        self.tells_all_in_hand = self.tells_all_in_hand and not has_moved
 
     def _get(self, path: str, params: Mapping[str, str]) -> Answer:
         headers = {"Accept": "application/json"}
@@ -93,11 +109,15 @@ def _fault(answer: Answer, place: str) -> Unavailable:
     return Unavailable(reason, f"{place}: HTTP status {answer.status}")
 
 
-def _count(document: object, place: str) -> int:
+def _items(document: object, place: str) -> list[object]:
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(items, list):
         raise SourceError(f"{place}: expected an object with items")
-    return len(items)
+    return items
+
+
+def _id(item: object) -> object:
+    return first_of(item, ID_NAMES) if isinstance(item, Mapping) else None
 
 
 def _goes_on(document: object, count: int, offset: int, page_size: int) -> bool:

@@ -27,6 +27,7 @@ from kwhere.resource_managers.resource_manager import QueueingManager
 RECORDED = Path(__file__).parents[2] / "fixtures" / "oar"
 START = datetime.fromtimestamp(1_796_000_000, UTC)
 SPAN = Span(START, START + timedelta(hours=1))
+CLAUSE = "jobs.start_time > 0 AND jobs.start_time < 1796003601 AND (jobs.stop_time = 0 OR jobs.stop_time >= 1796000000)"
 Fake = Callable[[str], OarManager]
 
 
@@ -55,8 +56,31 @@ def test_the_commands_are_asked_in_epoch_seconds(fake: Fake, tmp_path: Path) -> 
     assert sorted(unit.unit for unit in units) == ["1", "2", "3", "4", "5"]
     assert (tmp_path / "asked").read_text().splitlines() == [
         "oarnodes -J",
-        "oarstat -J -f --sql start_time > 0 AND start_time < 1796003601 AND (stop_time = 0 OR stop_time >= 1796000000)",
+        "oarstat -V",
+        f"oarstat -J -f --sql {CLAUSE}",
     ]
+
+
+OAR_3 = """case "$*" in
+  "oarstat -V") echo 'OAR version : 3.0.0.dev13';;
+  oarnodes*) echo '[]';;
+  *[!.]start_time*) echo 'column reference "start_time" is ambiguous' >&2; exit 1;;
+  *--gantt*) cat {recorded}/oarstat3.json;;
+  *) echo '{{}}';;
+esac"""
+"""What its oarstat does: jobs that are over are told only where a span is named, and columns are of several tables."""
+
+
+def test_oar_3_tells_jobs_that_are_over_only_within_a_span(fake: Fake, tmp_path: Path) -> None:
+    manager = fake(f'echo "$@" >> {tmp_path}/asked\n{OAR_3.format(recorded=RECORDED)}')
+
+    units = [*manager.fetch_units(SPAN), *manager.fetch_units(SPAN)]
+
+    assert sorted(unit.unit for unit in units) == sorted(["1", "2", "3", "4", "5"] * 2)
+    assert {unit.state for unit in units} == {"terminated", "error"}
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked.count("oarstat -V") == 1
+    assert asked[-1] == f"oarstat -J -f --gantt 1970-01-02 00:00:00, 2037-12-31 00:00:00 --sql {CLAUSE}"
 
 
 def test_jobs_outside_the_span_are_left_out_whatever_was_answered(fake: Fake) -> None:
@@ -134,7 +158,7 @@ def test_resources_are_asked_for_again_when_they_are_old(tmp_path: Path) -> None
     list(manager.fetch_units(SPAN))
 
     asked = (tmp_path / "asked").read_text().split()
-    assert asked == ["oarnodes", "oarstat", "oarstat", "oarnodes", "oarstat"]
+    assert asked == ["oarnodes", "oarstat", "oarstat", "oarstat", "oarnodes", "oarstat"]  # once for the version
     assert manager.fetch_accounts() == Accounts()
 
 
@@ -163,7 +187,7 @@ def paged(jobs: str, resources: str, *, links: bool) -> Callable[[Asked], Said]:
 
 
 @pytest.mark.parametrize(
-    ("version", "path", "links"), [("2", "/oarapi/jobs/details.json", True), ("3", "/oarapi/jobs", False)]
+    ("version", "path", "links"), [("2", "/oarapi/jobs/details.json", True), ("3", "/oarapi/jobs/", False)]
 )
 def test_rest_is_read_page_by_page(version: str, path: str, links: bool) -> None:
     clock = HandClock()
@@ -314,7 +338,7 @@ def test_what_waits_and_what_lives(fake: Fake, tmp_path: Path) -> None:
     assert (job.tags["array_id"], job.tags["types"]) == ("41", "besteffort")
     assert (held.unit, held.state) == ("45", "hold")
     assert queue.living == frozenset({"43"})
-    assert "state IN ('Waiting', 'Hold'" in (tmp_path / "asked").read_text()
+    assert "jobs.state IN ('Waiting', 'Hold'" in (tmp_path / "asked").read_text()
 
 
 def test_a_job_that_cannot_be_read_leaves_open_what_lives(fake: Fake) -> None:
@@ -323,8 +347,8 @@ def test_a_job_that_cannot_be_read_leaves_open_what_lives(fake: Fake) -> None:
     assert manager.fetch_queue().living is None
 
 
-@pytest.mark.parametrize(("version", "tells"), [("2", True), ("3", False)])
-def test_the_queue_by_rest(version: str, tells: bool) -> None:
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_the_queue_by_rest(version: str) -> None:
     clock = HandClock()
     with serving(lambda _: said({"items": list(WAITS.values())}), clock) as service:
         manager = rest(f"{service.url}/oarapi", clock, version, page_size=100)
@@ -332,7 +356,36 @@ def test_the_queue_by_rest(version: str, tells: bool) -> None:
         manager.close()
 
     assert [unit.unit for unit in queue.waiting] == ["42", "45"]
-    assert queue.living == (frozenset({"43"}) if tells else None)
+    assert queue.living == frozenset({"43"})
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize(("ends", "tells_all"), [((), True), ((3,), False), (tuple(range(1, 8)), False)])
+def test_a_job_that_slid_past_while_its_list_was_read_is_not_over(
+    version: str, ends: tuple[int, ...], tells_all: bool
+) -> None:
+    """Jobs that end between two pages move all others forward by one."""
+    jobs = [{"id": number, "state": "Running"} for number in range(1, 8)]
+    clock = HandClock()
+
+    def route(asked: Asked) -> Said:
+        offset, limit = int(asked.query["offset"]), int(asked.query["limit"])
+        left = [job for job in jobs if offset == 0 or job["id"] not in ends]
+        page = left[offset : offset + limit]
+        if version == "3":
+            return said({"items": page, "total": len(left)}) if page or not offset else said({}, 404)
+        links = [{"rel": "next"}] if offset + limit < len(left) else []
+        return said({"items": page, "links": [{"rel": "self"}, *links]})
+
+    with serving(route, clock) as service:
+        manager = rest(f"{service.url}/oarapi", clock, version, page_size=3)
+        queues = [manager.fetch_queue()]
+        if ends:
+            jobs[:] = [{"id": 9, "state": "Running"}]
+            queues.append(manager.fetch_queue())
+
+    assert queues[0].living == (frozenset(str(number) for number in range(1, 8)) if tells_all else None)
+    assert queues[-1].living is not None
 
 
 @pytest.mark.parametrize(
