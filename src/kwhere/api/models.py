@@ -187,6 +187,22 @@ class Unit:
     """Nodes its manager placed it on of which no agent told it: what it used there is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A job of several parts or runs, added up."""
+
+    kind: str
+    """`runs` of a requeued job, `array`, or `heterogeneous`."""
+    unit: Unit
+    """The sum, in the shape of one unit; what is known of some parts alone is the sum over those."""
+    parts: list[Unit]
+    """In the order of their ids; runs in that of time."""
+    states: dict[str, int]
+    """How many parts are in which state."""
+    unknown: int
+    """Parts whose energy nobody knows: it is not in the sum."""
+
+
 SpanView = dict[str, datetime]
 """`{"from", "to"}`, half-open."""
 

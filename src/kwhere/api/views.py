@@ -1,6 +1,7 @@
 """From records to the API's JSON: microjoules become joules here, and nowhere before."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kwhere.api.gpu_models import unit_gpu_view
 from kwhere.api.inventory_views import facts_view, person_view
@@ -28,6 +29,7 @@ from kwhere.api.models import (
     UnitList,
     Usage,
     UsageRowView,
+    Whole,
 )
 from kwhere.api.node_models import Balance, BalanceSlotView, ComponentBalanceView, NodeView
 from kwhere.api.place_views import said_view
@@ -56,6 +58,7 @@ from kwhere.reports.agreement import Agreement
 from kwhere.reports.optional import COST, cost_of, marginal_grams, water_of
 from kwhere.reports.outlook import Outlook
 from kwhere.reports.unit_findings import Finding
+from kwhere.reports.unit_whole import WholeUnit
 from kwhere.series.charts import Chart
 
 
@@ -168,6 +171,17 @@ def unit_view(record: UnitRecord, findings: Sequence[Finding] = ()) -> Unit:
         is_reported=record.is_reported,
         nodes_unreported=list(record.nodes_unreported),
     )
+
+
+def whole_view(whole: WholeUnit, findings: Sequence[Finding]) -> Whole:
+    """Return a job of several parts and their sum."""
+    summed = replace(
+        unit_view(whole.record, findings),
+        cpu_allocated_seconds=whole.cpu_allocated_seconds,
+        memory_efficiency_ratio=whole.memory_efficiency_ratio,
+    )
+    parts = [unit_view(part) for part in whole.parts]
+    return Whole(str(whole.kind), summed, parts, dict(whole.states), whole.unknown)
 
 
 def node_run_view(run: NodeRun) -> NodeRunView:

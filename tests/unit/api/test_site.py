@@ -198,6 +198,8 @@ def test_the_api_is_described() -> None:
         *(
             "/api/v1/units",
             "/api/v1/units/{cluster}/{manager}/{unit}",
+            "/api/v1/units/{cluster}/{manager}/{unit}/runs",
+            "/api/v1/units/{cluster}/{manager}/{unit}/parts",
             "/api/v1/units/{cluster}/{manager}/{unit}/series",
         ),
         *("/api/v1/clusters", "/api/v1/nodes", "/api/v1/nodes/{node}", "/api/v1/nodes/{node}/balance"),

@@ -19,9 +19,9 @@ from kwhere.api.csv_text import (
     unit_row,
     wants_csv,
 )
-from kwhere.api.models import SeriesList, Unit, UnitList
+from kwhere.api.models import SeriesList, Unit, UnitList, Whole
 from kwhere.api.problems import BadRequest
-from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view
+from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view, whole_view
 from kwhere.core.errors import SourceError
 from kwhere.core.timespan import Span
 from kwhere.database.records import JobWords, UnitQuery, UnitRecord, UnitSort
@@ -30,6 +30,7 @@ from kwhere.reports.sources import Sources
 from kwhere.reports.store_words import kept_since
 from kwhere.reports.unit_charts import UNIT_CHART_NAMES, lifetime_of, unit_charts
 from kwhere.reports.unit_findings import unit_findings
+from kwhere.reports.unit_whole import whole_findings, whole_of_parts, whole_of_runs
 from kwhere.series.charts import choose_step
 
 router = APIRouter(tags=["units"])
@@ -159,6 +160,21 @@ def _step_of(span: Span, step: float | None) -> float:
     if span.seconds / seconds > 11_000:
         raise BadRequest(f"step: expected at most 11000 points, found {span.seconds / seconds:.0f}")
     return seconds
+
+
+@router.get("/units/{cluster}/{manager}/{unit:path}/runs", response_model=Whole)
+def unit_runs(sources: SourcesOf, cluster: str, manager: str, unit: UnitId) -> Whole:
+    """Return all runs of a requeued job and their sum; one run alone is its own sum."""
+    newest = find_unit(sources, cluster, manager, unit, None, None)
+    whole = whole_of_runs(sources.account, newest)
+    return whole_view(whole, whole_findings(whole, now_of(sources)))
+
+
+@router.get("/units/{cluster}/{manager}/{unit:path}/parts", response_model=Whole)
+def unit_parts(sources: SourcesOf, cluster: str, manager: str, unit: UnitId) -> Whole:
+    """Return the tasks of the array, or the components of the heterogeneous job, of that number, and their sum."""
+    whole = whole_of_parts(sources.account, cluster, manager, unit)
+    return whole_view(whole, whole_findings(whole, now_of(sources)))
 
 
 @router.get("/units/{cluster}/{manager}/{unit:path}", response_model=Unit)

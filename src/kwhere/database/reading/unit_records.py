@@ -222,7 +222,7 @@ def _record(
         power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],
         cpu_system_ns=figures["cpu_system_ns"],
-        cpu_efficiency_ratio=_ratio(sums.cpu_ns, figures["cpu_allocated_ns"]),
+        cpu_efficiency_ratio=_ratio(sums.cpu_ns, _given_cpu_ns(row, runs)),
         memory_peak_bytes=figures["memory_peak_bytes"],
         gpu_busy_ns=figures["gpu_busy_ns"],
         io_read_bytes=figures["io_read_bytes"],
@@ -320,6 +320,16 @@ def _method(energy: Mapping[Component, PartEnergy], known: Sequence[ComponentMet
 
 def _ratio(used: int | None, given: int | None) -> float | None:
     return None if used is None or not given else used / given
+
+
+def _given_cpu_ns(row: Row, runs: Sequence[Row]) -> int | None:
+    """Return the CPU time it was given as its nodes saw it; where one does not know, as its manager says at its end."""
+    seen: list[int | None] = [run["cpu_allocated_ns"] for run in runs]
+    if seen and None not in seen:
+        return sum(each for each in seen if each is not None)
+    cpus, elapsed_ns = row["allocated_cpus"], row["elapsed_ns"]
+    is_said = cpus is not None and elapsed_ns is not None and row["ended_ns"] is not None and not _unreported(row, runs)
+    return int(cpus * elapsed_ns) if is_said else None
 
 
 def _per_time(given_ns: int | None, seen_ns: int) -> float | None:
