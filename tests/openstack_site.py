@@ -112,7 +112,7 @@ class Cloud:
         if self.is_expired or headers.get("x-auth-token") != f"token-{self.token_number}":
             return 401, {"error": {"message": f"{headers.get('x-auth-token')} expired"}}
         if path in self.forbidden:
-            return 403, {"forbidden": {"message": "Policy doesn't allow it"}}
+            return 403, {"forbidden": {"message": "Policy doesn't allow os_compute_api:x to be performed."}}
         lists: dict[str, tuple[str, list[dict[str, Any]]]] = {
             "/v3/domains": ("domains", DOMAINS),
             "/v3/users": ("users", self.users),
@@ -123,12 +123,19 @@ class Cloud:
             key, rows = lists[path]
             return 200, {key: rows, "links": {"next": None}, **({"truncated": True} if self.truncated else {})}
         if path == "/v2.1/servers/detail":
-            return 200, self.page("servers", self.deleted if query.get("deleted") == "true" else self.servers, query)
+            return 200, self.page("servers", self.listed(query), query)
         if path.startswith("/v2.1/flavors/"):
             return self.flavor(path.removeprefix("/v2.1/flavors/"), query)
         if path == "/v2.1/os-hypervisors/detail":
             return 200, self.page("hypervisors", self.hypervisors, query)
         return 404, {}
+
+    def listed(self, query: dict[str, str]) -> list[dict[str, Any]]:
+        """Servers that are deleted are told since a time, softly deleted ones not in the plain list (Nova 26.2)."""
+        if query.get("deleted") == "true":
+            return self.deleted
+        every = [*self.deleted, *self.servers] if "changes-since" in query else self.servers
+        return [each for each in every if query.get("status", each["status"]) == each["status"]]
 
     def flavor(self, path: str, query: dict[str, str]) -> tuple[int, object]:
         flavor_id, _, what = path.partition("/")

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.resource_managers.keystone_settings import KeystoneLogin
-from kwhere.resource_managers.rest_values import decode
+from kwhere.resource_managers.rest_values import decode, inner, text
 from kwhere.transport.credentials import check_base_url
 from kwhere.transport.http import Answer, HttpClient
+
+_MOST_WORDS = 200
 
 
 class Keystone:
@@ -48,7 +50,7 @@ class Keystone:
             self._token = None
             answer = self._with_token(url, path, params, headers)
         if answer.status != 200:
-            raise _fault(answer.status, place)
+            raise _fault(answer.status, place, answer.body)
         return decode(answer.body, place)
 
     def _with_token(self, url: str, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
@@ -102,11 +104,22 @@ def login_of(settings: KeystoneLogin, secret: str) -> dict[str, object]:
     return {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
 
 
-def _fault(status: int, place: str) -> Unavailable:
+def _fault(status: int, place: str, body: bytes = b"") -> Unavailable:
     if status == 401:
         return Unavailable("denied", f"{place}: HTTP status 401: the user, secret or scope is refused")
     if status == 403:
-        return Unavailable("permission", f"{place}: HTTP status 403: the user may not list what is of all projects")
+        why = _refusal(body) or "the user may not list what is of all projects"
+        return Unavailable("permission", f"{place}: HTTP status 403: {why}")
     if status == 406:
         return Unavailable("unsupported", f"{place}: HTTP status 406: microversion is none that it has")
     return Unavailable("absent" if status == 404 else "remote", f"{place}: HTTP status {status}")
+
+
+def _refusal(body: bytes) -> str | None:
+    """Return the rule of the policy that refuses: its name is what an operator looks for."""
+    try:
+        document = decode(body, "")
+    except SourceError:
+        return None
+    words = text(inner(document, "forbidden").get("message")) or text(inner(document, "error").get("message"))
+    return None if words is None else "".join(sign if sign.isprintable() else " " for sign in words)[:_MOST_WORDS]

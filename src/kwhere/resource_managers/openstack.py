@@ -29,6 +29,7 @@ _ALL = {"all_tenants": "1"}
 _LIVE_KEPT_NS = 30_000_000_000
 """A first look asks for many spans at once: what exists now is not listed again for each."""
 _MAY_COME_BACK = "SOFT_DELETED"
+_EVER = "1970-01-01T00:00:00Z"
 _EMBEDDED_FLAVORS = 47
 """From microversion 2.47 on a server carries its flavour."""
 
@@ -80,10 +81,7 @@ class OpenStackManager:
         servers = self._live_servers()
         reading = self._reading(servers)
         waiting = (waiting_of(record, reading) for record in servers)
-        asleep = self._rows("/servers/detail", "servers", {**_ALL, "deleted": "true", "status": _MAY_COME_BACK})
-        # A server that is deleted softly is in no plain list.
-        kept = [record for record in asleep if text(record.get("status")) == _MAY_COME_BACK]
-        ids = (text(record.get("id")) for record in (*servers, *kept))
+        ids = (text(record.get("id")) for record in servers)
         return Queue(
             tuple(unit for unit in waiting if unit is not None),
             frozenset(unit_id(uuid.lower()) for uuid in ids if uuid is not None),
@@ -116,8 +114,15 @@ class OpenStackManager:
     def _live_servers(self) -> Sequence[Mapping[str, object]]:
         now_ns = self._clock.monotonic_ns()
         if self._live is None or now_ns - self._listed_ns > _LIVE_KEPT_NS:
-            self._live, self._listed_ns = tuple(self._rows("/servers/detail", "servers", _ALL)), now_ns
+            plain = self._rows("/servers/detail", "servers", _ALL)
+            self._live, self._listed_ns = (*plain, *self._asleep()), now_ns
         return self._live
+
+    def _asleep(self) -> Iterator[Mapping[str, object]]:
+        """Yield servers that are deleted softly: they are in no plain list, and `deleted` needs one more right."""
+        params = {**_ALL, "changes-since": _EVER, "status": _MAY_COME_BACK}
+        rows = self._rows("/servers/detail", "servers", params)
+        return (record for record in rows if text(record.get("status")) == _MAY_COME_BACK)
 
     def _rows(self, path: str, key: str, params: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
         return compute_rows(self._nova, path, key, params, self._settings.page_size)
