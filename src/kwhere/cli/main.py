@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kwhere.cli.admission_webhook:admission_webhook",
         "Tell Kubernetes' objects who made them.",
     ),
+    "manifests": ("kwhere.cli.manifests:manifests", "Print what a Kubernetes cluster needs to run the roles."),
+    "rules": ("kwhere.cli.rules:rules", "Print recording rules for Prometheus, one set of series for all exporters."),
     "doctor": ("kwhere.cli.doctor:doctor", "Say what can be measured here, what not, and what would fix it."),
     "calibrate": ("kwhere.cli.calibrate:calibrate", "Fit the model to a real meter of this machine."),
     "config": ("kwhere.cli.config:config", "Show or check the effective settings."),
