@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from kwhere.access.principal import Principal
 from kwhere.database.records import UnitRecord, UsageBy
 from kwhere.reports.figures import duration, utc_of
+from kwhere.reports.plain_text import visible_lines
 from kwhere.reports.sources import Sources
 from kwhere.web import formatting
 from kwhere.web.settings import WebSettings
@@ -83,11 +84,17 @@ def _ago(now: datetime, moment: datetime | None, reason: str = "never") -> str:
     return formatting.ago_tag(moment, now, reason)
 
 
+def _shown(value: object) -> object:
+    """Names that people made hold any sign, those too that reorder what stands beside them; our own markup is left."""
+    return visible_lines(value) if type(value) is str else value
+
+
 def build_environment() -> Environment:
-    """Return the environment: everything is escaped, a misspelt name is an error."""
+    """Return the environment: everything is escaped, no name turns a line around, a misspelt one is an error."""
     environment = Environment(
         loader=PackageLoader("kwhere.web"),
         autoescape=True,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
