@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: help run test test-fast test-services test-managers lint types setup setup-test assets docs bench soak wheel clean
+.PHONY: help run test test-fast test-services test-managers lint types setup setup-test assets docs bench soak wheel image clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ soak: setup-test  ## The ten-minute soaks
 
 wheel: setup  ## Build the wheel with its assets
 	@$(BIN)/python -m build --wheel
+
+image: setup  ## Build the container image of every role (podman, buildah or docker); IMAGE=name:tag, BASE=python image
+	@scripts/image $(IMAGE) $(BASE)
 
 clean:  ## Remove everything that set-up and tests made
 	rm -rf $(VENV) node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

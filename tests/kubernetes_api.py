@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import yaml
+from tests.kubernetes_manifests import documents
 
-MANIFEST = Path(__file__).parents[1] / "packaging" / "kubernetes" / "server-rbac.yaml"
 TOKEN = "t0ken-of-the-service-account"
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
@@ -38,9 +37,9 @@ Right = tuple[str, str, str]
 """API group, resource and verb."""
 
 
-def granted(manifest: Path = MANIFEST) -> frozenset[Right]:
-    """Return what the cluster roles of a manifest allow."""
-    roles = [one for one in yaml.safe_load_all(manifest.read_text()) if one and one["kind"] == "ClusterRole"]
+def granted(part: str = "rights") -> frozenset[Right]:
+    """Return what the cluster roles of a part of the manifests allow."""
+    roles = [one for one in documents(part) if one["kind"] == "ClusterRole"]
     return frozenset(
         (group, resource, verb)
         for role in roles

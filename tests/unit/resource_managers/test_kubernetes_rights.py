@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.kubernetes_api import NODES, PODS, TOKEN, granted, kubernetes
+from tests.kubernetes_manifests import by_name, documents
 from tests.kubernetes_objects import node, pod
 
 from kwhere.apps.settings import Settings
@@ -20,12 +21,6 @@ from kwhere.resource_managers.kubernetes_access import Access
 from kwhere.resource_managers.kubernetes_api import KubernetesApi
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
 from kwhere.transport.settings import HttpClientSettings
-
-PACKAGING = Path(__file__).parents[3] / "packaging" / "kubernetes"
-
-
-def documents(name: str) -> list[Any]:
-    return list(yaml.safe_load_all((PACKAGING / name).read_text()))
 
 
 def test_all_that_is_asked_for_is_granted_and_no_more() -> None:
@@ -60,9 +55,9 @@ def test_a_question_beyond_the_manifest_fails_the_test_that_asked() -> None:
 
 
 def test_the_role_is_bound_to_the_account_that_has_the_token() -> None:
-    bound = next(one for one in documents("server-rbac.yaml") if one["kind"] == "ClusterRoleBinding")
-    account = next(one for one in documents("server-rbac.yaml") if one["kind"] == "ServiceAccount")
-    (secret,) = documents("server-token.yaml")
+    bound = next(one for one in documents("rights") if one["kind"] == "ClusterRoleBinding")
+    account = next(one for one in documents("rights") if one["kind"] == "ServiceAccount")
+    (secret,) = documents("server-token")
 
     assert bound["subjects"] == [
         {"kind": "ServiceAccount", "name": account["metadata"]["name"], "namespace": account["metadata"]["namespace"]}
@@ -71,12 +66,12 @@ def test_the_role_is_bound_to_the_account_that_has_the_token() -> None:
 
 
 def test_an_agent_may_ask_its_kubelet_for_pods_and_nothing_else() -> None:
-    found = {one["kind"]: one for one in documents("agent-rbac.yaml")}
+    found = {one["kind"]: one for one in documents("agent-token")}
 
-    assert granted(PACKAGING / "agent-rbac.yaml") == {("", "nodes/pods", "get")}
+    assert granted("agent-token") == {("", "nodes/pods", "get")}
     assert found["ClusterRoleBinding"]["roleRef"]["name"] == found["ClusterRole"]["metadata"]["name"]
     assert found["ClusterRoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **_place(found["ServiceAccount"])}]
-    assert found["Secret"]["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "kwhere-agent"}
+    assert found["Secret"]["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "kwhere-agent-outside"}
 
 
 def _place(item: Any) -> dict[str, str]:
@@ -84,7 +79,7 @@ def _place(item: Any) -> dict[str, str]:
 
 
 def test_the_webhook_asks_the_api_nothing_and_its_settings_are_accepted() -> None:
-    parts = {(one["kind"], one["metadata"]["name"]): one for one in documents("admission-webhook.yaml")}
+    parts = by_name("webhook")
     name = "kwhere-admission-webhook"
     texts = parts["ConfigMap", name]["data"]
     (container,) = parts["Deployment", name]["spec"]["template"]["spec"]["containers"]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.json_patch import patched
+from tests.kubernetes_manifests import documents
 from tests.kubernetes_objects import owned, pod, profile
 
 from kwhere.agent.admission_settings import AdmissionWebhookSettings
@@ -25,7 +25,6 @@ from kwhere.resource_managers.kubernetes_users import PodUsers
 KEY = "k" * 32
 OURS = Seal([KEY])
 STAMPER = Stamper(OURS, AdmissionWebhookSettings().controllers)
-MANIFEST = Path(__file__).parents[3] / "packaging" / "kubernetes" / "admission-webhook.yaml"
 ALICE, BOB = "alice@example.org", "bob@example.org"
 REPLICASET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 OF_ALICE = OURS.stamp(ALICE, "team-a")
@@ -409,12 +408,8 @@ def test_any_request_has_an_answer_or_is_none(asked: Any) -> None:
     assert json.loads(json.dumps(answer))["response"]["allowed"] is True
 
 
-def documents() -> list[Any]:
-    return [one for one in yaml.safe_load_all(MANIFEST.read_text()) if one]
-
-
 def test_the_manifest_asks_for_the_kinds_that_are_known_and_never_blocks() -> None:
-    (configuration,) = [one for one in documents() if one["kind"] == "MutatingWebhookConfiguration"]
+    (configuration,) = [one for one in documents("webhook") if one["kind"] == "MutatingWebhookConfiguration"]
     (hook,) = configuration["webhooks"]
     asked = {
         (group, resource) for rule in hook["rules"] for group in rule["apiGroups"] for resource in rule["resources"]
