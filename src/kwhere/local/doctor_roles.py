@@ -11,6 +11,7 @@ NOT_A_FAULT = frozenset({"absent", "unconfigured", "off", "spare", "on_ac", "rec
 """Reasons of sources that are simply not here."""
 NODES_NAMED = 5
 NODES_ASKED = 1000
+CLUSTERS_NAMED = 20
 _LACKS = "answers, and says nothing of its meters"
 
 
@@ -52,6 +53,30 @@ def check_node_meters(here: Here) -> list[Check]:
     return [_disagrees(node) for node in off[:NODES_NAMED]]
 
 
+def check_curves(here: Here) -> list[Check]:
+    """Say how far back the running server's curves go, by cluster; nothing where none runs, or it is older."""
+    if not (here.state_dir / "url").exists():
+        return []
+    try:
+        stores = here.ask_server("/health").get("series") or []
+    except KwhereError:
+        return []
+    return [_curves(store) for store in stores[:CLUSTERS_NAMED]]
+
+
+def _curves(store: Mapping[str, Any]) -> Check:
+    cluster, since = store.get("cluster"), str(store.get("kept_since") or "")[:16].replace("T", " ")
+    if not since:
+        why = "Its store has no sample of its agents yet, does not answer, or was not asked yet."
+        return missing("curves", f"{cluster}: how far back they go is not known", why)
+    found = f"{cluster}: kept since {since} UTC"
+    if store.get("by") == "size":
+        why = "Older ones are dropped for space, before the limit by time: more disk would keep them."
+        return warning("curves", f"{found}; the store is full, it keeps {store.get('limits')}", why)
+    limits = store.get("limits")
+    return ok("curves", f"{found}, the store keeps {limits}" if limits else f"{found}, the oldest sample")
+
+
 def _disagrees(node: Mapping[str, Any]) -> Check:
     agreement = node["meters_agreement"]
     causes = [str(cause) for cause in agreement.get("causes") or []]
@@ -70,6 +95,7 @@ def _speakers(answer: Mapping[str, Any]) -> str:
 
 
 CHECKS = (
+    Examination("curves", "Here", check_curves),
     Examination("agent_meters", "Here", check_agent_meters),
     Examination("nodes_meters", "Here", check_node_meters),
 )

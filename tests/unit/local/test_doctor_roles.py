@@ -87,3 +87,37 @@ def test_a_server_whose_nodes_agree(tmp_path: Path, nodes: list[dict[str, Any]],
     check = found(CHECKS, here_in(tmp_path, ask_server=server(*nodes)))["nodes_meters"]
 
     assert (check.state, check.found) == (state, says)
+
+
+@pytest.mark.parametrize(
+    ("store", "state", "says"),
+    [
+        (
+            {"kept_since": "2026-11-15T10:00:00Z", "by": "time", "limits": "15d"},
+            CheckState.OK,
+            "c1: kept since 2026-11-15 10:00 UTC, the store keeps 15d",
+        ),
+        (
+            {"kept_since": "2026-11-28T10:00:00Z", "by": "size", "limits": "15d or 50GiB"},
+            CheckState.WARNING,
+            "c1: kept since 2026-11-28 10:00 UTC; the store is full, it keeps 15d or 50GiB",
+        ),
+        (
+            {"kept_since": "2026-06-01T10:00:00Z", "by": "oldest sample", "limits": None},
+            CheckState.OK,
+            "c1: kept since 2026-06-01 10:00 UTC, the oldest sample",
+        ),
+        ({"kept_since": None, "by": None}, CheckState.MISSING, "c1: how far back they go is not known"),
+    ],
+)
+def test_how_far_back_curves_go_is_said_case_ceems_177(
+    tmp_path: Path, store: dict[str, Any], state: CheckState, says: str
+) -> None:
+    (tmp_path / "url").write_text("http://127.0.0.1:1")
+    here = here_in(
+        tmp_path, ask_server=lambda path: {"series": [{"cluster": "c1", **store}]} if "health" in path else {}
+    )
+
+    check = found(CHECKS, here)["curves"]
+
+    assert (check.state, check.found) == (state, says)
