@@ -1,21 +1,19 @@
 """`kwhere unit ID`: one unit like a good job report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.streams import color_option, json_text
-from kwhere.cli.table import Column, render
-from kwhere.cli.unit_lookup import Found, find_units, key_of, unit_path
+from kwhere.cli.unit_lookup import Found, Key, find_units, group_of, key_of, unit_path
 from kwhere.cli.unit_output import SCHEMA_VERSION, Output, Style, error_document, write_units
 from kwhere.cli.unit_page import report
-from kwhere.cli.unit_values import elapsed_seconds
+from kwhere.cli.unit_whole import RUNS, part_header, part_lines, spread_lines, summed_item
 from kwhere.core.errors import KwhereError, NotFound
-from kwhere.reports.figures import ENERGY, choose_scale, duration, share
 
+ARRAY = "array"
 SEVERAL = "several units have this id; name one as CLUSTER/MANAGER/ID, or with -M and -m"
 
 
@@ -23,7 +21,7 @@ SEVERAL = "several units have this id; name one as CLUSTER/MANAGER/ID, or with -
 @click.argument("idents", nargs=-1, required=True, metavar="ID...")
 @click.option("-M", "--cluster", help="The cluster, where several know this id")
 @click.option("-m", "--manager", help="The manager, where several know this id")
-@click.option("--run", "run_id", help="One run of it  [the newest]")
+@click.option("--run", "run_id", help="One run of it  [all runs of the job, added up]")
 @click.option("--json", "style", flag_value="json", help="One JSON object, base units, null for unknown")
 @click.option("--csv", "style", flag_value="csv", help="CSV, base units, empty for unknown")
 @color_option
@@ -42,7 +40,8 @@ def unit(
     """Show one unit, or several one after the other.
 
     ID is the manager's id (4242, 123_4, 123+0, 123.batch, a pod's name or uid), or MANAGER/ID, CLUSTER/ID,
-    NAMESPACE/POD, CLUSTER/MANAGER/ID. The number of an array lists its tasks.
+    NAMESPACE/POD, CLUSTER/MANAGER/ID. The number of an array lists its tasks with their sum; a
+    heterogeneous or requeued job is one report that adds up its components or runs.
     """
     api = Api(server, token_file, state_dir)
     chosen = Style(style or Style.TABLE)
@@ -75,51 +74,61 @@ class _Wanted:
 
 def _show(api: Api, wanted: _Wanted, style: Style) -> int:
     if wanted.whole is not None:
-        _print(api, api.get(unit_path(wanted.whole), {"run": wanted.run}), style)
-        return 0
+        return _show_one(api, wanted.whole, wanted.run, style)
     found = find_units(api, wanted.ident, wanted.cluster, wanted.manager)
     if len(found.items) == 1:
-        item = api.get(unit_path(key_of(found.items[0])), {"run": wanted.run})
-        _print(api, item, style, found.runs)
-        return 0
-    return _list(wanted.ident, found, style)
+        return _show_one(api, key_of(found.items[0]), wanted.run, style, found.runs)
+    if not found.is_group:
+        write_units(found.items, Output(style))
+        keys = ", ".join("/".join(key_of(item)) for item in found.items[:10])
+        raise NotFound(f"unit {wanted.ident}: {SEVERAL}: {keys}")
+    return _show_group(api, found, style)
 
 
-def _print(api: Api, item: Json, style: Style, runs: int = 1) -> None:
+def _show_one(api: Api, key: Key, run: str | None, style: Style, runs: int | None = None) -> int:
+    """Print one run where it is named or the only one, else all runs of the job added up."""
+    if run is None and runs != 1:
+        whole = api.get(f"{unit_path(key)}/{RUNS}")
+        if len(whole["parts"]) > 1:
+            return _print_whole(api, whole, style)
+    item = api.get(unit_path(key), {"run": run})
     if style is Style.JSON:
         click.echo(json_text(item, 1))
     elif style is Style.CSV:
         write_units([item], Output(style))
     else:
-        click.echo("\n".join(report(item, runs, api.url + unit_path(key_of(item)))))
-
-
-def _list(ident: str, found: Found, style: Style) -> int:
-    """Print the parts of an array or heterogeneous job, or the units among which the id does not choose."""
-    write_units(found.items, Output(style))
-    if not found.is_group:
-        raise NotFound(f"unit {ident}: {SEVERAL}: {', '.join('/'.join(key_of(item)) for item in found.items[:10])}")
-    if style is Style.TABLE:
-        click.echo("\n".join(_summary(found.items)))
+        click.echo("\n".join(report(item, runs or 1, api.url + unit_path(key))))
     return 0
 
 
-def _summary(items: Sequence[Json]) -> list[str]:
-    """Return smallest, median and largest of what matters of an array's tasks."""
-    scale = choose_scale([item["energy_joules_total"] for item in items], ENERGY)
-    rows: list[tuple[str, ...]] = []
-    figures: tuple[tuple[str, Callable[[Json], float | None], Callable[[float | None], str]], ...] = (
-        (f"energy {scale.unit}", lambda item: item["energy_joules_total"], scale.text),
-        ("CPU", lambda item: item.get("cpu_efficiency_ratio"), share),
-        ("memory", lambda item: item.get("memory_efficiency_ratio"), share),
-        ("run time", elapsed_seconds, duration),
-    )
-    for label, value, text in figures:
-        known = [figure for item in items if (figure := value(item)) is not None]
-        if known:
-            rows.append((label, *(text(figure) for figure in (min(known), median(known), max(known))), str(len(known))))
-    columns = [
-        Column(f"{len(items)} TASKS"),
-        *(Column(name, is_number=True) for name in ("MIN", "MEDIAN", "MAX", "OF")),
-    ]
-    return ["", *render(columns, rows, 80)] if rows else []
+def _show_group(api: Api, found: Found, style: Style) -> int:
+    """Print a heterogeneous job as one, and of an array its tasks with their spread and sum."""
+    cluster, manager, _ = key_of(found.items[0])
+    try:
+        whole = api.get(f"{unit_path((cluster, manager, group_of(found.items[0]) or ''))}/parts")
+    except NotFound as error:
+        click.echo(f"no sum: {error}", err=True)
+        whole = None
+    if whole is not None and whole["kind"] != ARRAY:
+        return _print_whole(api, whole, style)
+    if style is Style.JSON:
+        told = {} if whole is None else {name: whole[name] for name in ("unit", "states", "unknown")}
+        document = {"schema_version": SCHEMA_VERSION, "items": found.items, "sum": told.pop("unit", None), **told}
+        click.echo(json_text(document, 1))
+        return 0
+    write_units(found.items, Output(style))
+    if style is Style.TABLE:
+        click.echo("\n".join(spread_lines(found.items, whole)))
+    return 0
+
+
+def _print_whole(api: Api, whole: Json, style: Style) -> int:
+    if style is Style.JSON:
+        click.echo(json_text({**whole["unit"], "kind": whole["kind"], "parts": whole["parts"]}, 1))
+    elif style is Style.CSV:
+        write_units([whole["unit"]], Output(style))
+    else:
+        page = api.url + unit_path(key_of(whole["parts"][0]))
+        lines = report(summed_item(whole), page=page, added=part_header(whole), parts=part_lines(whole))
+        click.echo("\n".join(lines))
+    return 0

@@ -48,7 +48,7 @@ def find_units(api: Api, ident: str, cluster: str | None, manager: str | None) -
         newest[key_of(item)] = item
     if not newest:
         raise NotFound(_nowhere(api, ident, ident_only))
-    groups = {(item["cluster"], item["manager"], _group(item)) for item in newest.values()}
+    groups = {(item["cluster"], item["manager"], group_of(item)) for item in newest.values()}
     is_group = len(newest) > 1 and len(groups) == 1 and next(iter(groups))[2] == ident_only
     return Found(list(newest.values()), len(matches), is_group)
 
@@ -71,7 +71,7 @@ def _search(api: Api, ident: str, cluster: str | None, manager: str | None) -> l
 def _is_meant(item: Json, ident: str) -> bool:
     """A server that does not know this question answers with all units."""
     words = {ident, ident.partition(".")[0]}
-    return "[" in ident or bool(words & {*_names(item), item["run"], _group(item)})
+    return "[" in ident or bool(words & {*_names(item), item["run"], group_of(item)})
 
 
 def _names(item: Json) -> set[str | None]:
@@ -85,7 +85,8 @@ def _places(item: Json) -> set[str | None]:
     return {item["cluster"], item["manager"], labels.get("kube_namespace"), item.get("queue")}
 
 
-def _group(item: Json) -> str | None:
+def group_of(item: Json) -> str | None:
+    """Return the number of the array or heterogeneous job that a unit is a part of."""
     labels = item.get("labels") or {}
     return labels.get("array_job") or labels.get("het_job") or labels.get("array_id")
 

@@ -42,15 +42,26 @@ _NOTES = {
 }
 
 
-def report(item: Json, runs: int = 1, page: str | None = None) -> list[str]:
-    """Return the lines of the report; `runs` says how many runs its id has, `page` where it is in a browser."""
+def report(
+    item: Json,
+    runs: int = 1,
+    page: str | None = None,
+    added: tuple[str, str] | None = None,
+    parts: Sequence[str] = (),
+) -> list[str]:
+    """Return the lines of the report; `runs` says how many runs its id has, `page` where it is in a browser.
+
+    Of a sum `added` says of what it is, and `parts` are lines that tell what each was.
+    """
     return [
         "=" * WIDTH,
         *_header(item, runs),
+        *(labelled(*added) if added is not None else ()),
         *([f"{'Page':>{_LABEL}}: {page}"] if page else []),
         "-" * WIDTH,
         *_meters(item),
         *node_lines(item, WIDTH),
+        *(("-" * WIDTH, *parts) if parts else ()),
         "-" * WIDTH,
         *_energy(item),
         *_findings(item),

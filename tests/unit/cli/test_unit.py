@@ -14,6 +14,7 @@ import pytest
 from tests.command_api import CommandApi, Query
 from tests.unit.cli.job_units import JOB, PLAIN, waiting
 
+from kwhere.cli.client import Json
 from kwhere.cli.main import run_root
 from kwhere.cli.unit_page import report
 
@@ -90,8 +91,16 @@ def api(tmp_path: Path) -> Iterator[CommandApi]:
     with CommandApi(tmp_path) as found:
         found.routes["/units"] = answer
         for item in KNOWN:
-            found.tells("/units/" + "/".join((item["cluster"], item["manager"], item["unit"])), item)
+            path = "/units/" + "/".join((item["cluster"], item["manager"], item["unit"]))
+            found.tells(path, item)
+            found.tells(f"{path}/runs", whole_of("runs", item, item))
         yield found
+
+
+def whole_of(kind: str, total: Json, *parts: Json, unknown: int = 0) -> Json:
+    """Return a job of several parts as the API has it."""
+    states = {state: sum(part["state"] == state for part in parts) for state in (part["state"] for part in parts)}
+    return {"kind": kind, "unit": total, "parts": list(parts), "states": states, "unknown": unknown}
 
 
 def answer(query: Query) -> tuple[int, object]:
@@ -142,19 +151,111 @@ def test_an_id_is_found_as_people_write_it(
         assert (code, json.loads(out)["unit"]) == (0, unit)
 
 
-def test_the_number_of_an_array_lists_its_tasks_with_their_spread(
+TOTAL = {
+    **JOB,
+    "unit": "4200",
+    "labels": {"array_job": "4200"},
+    "energy_joules_total": 13_752_000.0,
+    "emissions_grams": 213.8,
+    "cpu_seconds": {"user": 237_600.0, "system": 0.0},
+    "cpu_efficiency_ratio": 0.51,
+    "memory_efficiency_ratio": 0.52,
+    "elapsed_seconds": 16_200.0,
+}
+
+
+def test_the_number_of_an_array_lists_its_tasks_with_their_spread_and_sum(
     api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    api.tells("/units/hpc1/slurm/4200/parts", whole_of("array", TOTAL, JOB, TASK, unknown=1))
+
     assert run_root(["unit", "4200", "--state-dir", str(tmp_path)]) == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:3]] == [["slurm", "4200_2"], ["slurm", "4200_1"]]
-    assert [line.split() for line in lines[-4:]] == [
-        ["energy", "kWh", "0.0150", "1.91", "3.80", "2"],
-        ["CPU", "50.0", "%", "75.0", "%", "100.0", "%", "2"],
-        ["memory", "50.0", "%", "62.5", "%", "75.0", "%", "2"],
-        ["run", "time", "00:30:00", "02:15:00", "04:00:00", "2"],
+    assert [line.split() for line in lines[-9:]] == [
+        ["2", "TASKS", "MIN", "MEDIAN", "MAX", "OF", "SUM"],
+        ["energy", "kWh", "0.0150", "1.91", "3.80", "2", "3.82"],
+        ["CO2e", "g", "0.840", "107", "213", "2", "214"],
+        ["CPU", "time", "CPU-h", "2.00", "33.0", "64.0", "2", "66.0"],
+        ["CPU", "50.0", "%", "75.0", "%", "100.0", "%", "2", "51.0", "%"],
+        ["memory", "50.0", "%", "62.5", "%", "75.0", "%", "2", "52.0", "%"],
+        ["run", "time", "00:30:00", "02:15:00", "04:00:00", "2", "04:30:00"],
+        ["1", "completed,", "1", "failed"],
+        ["of", "1", "nobody", "knows", "the", "energy:", "the", "sum", "lacks", "it"],
     ]
+
+
+def test_the_sum_of_an_array_stands_in_the_json_too(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.tells("/units/hpc1/slurm/4200/parts", whole_of("array", TOTAL, JOB, TASK))
+
+    run_root(["unit", "4200", "--json", "--state-dir", str(tmp_path)])
+
+    document = json.loads(capsys.readouterr().out)
+    assert [item["unit"] for item in document["items"]] == ["4245", "4242"]
+    assert (document["sum"]["energy_joules_total"], document["states"]) == (13_752_000.0, {"completed": 1, "failed": 1})
+
+
+def test_an_array_too_large_to_be_added_up_is_listed_all_the_same(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.refuses("/units/hpc1/slurm/4200/parts", 404, "expected at most 5000 parts to add up, found more")
+
+    assert run_root(["unit", "4200", "--state-dir", str(tmp_path)]) == 0
+
+    out, err = capsys.readouterr()
+    assert "no sum: " in err
+    assert "2 TASKS" in out
+    assert "SUM" not in out
+
+
+def het(api: CommandApi) -> None:
+    """Let 4250 be a heterogeneous job: 4250+0 used 1 MJ, 4250+1 2 MJ."""
+    parts = [
+        {
+            **PLAIN,
+            "unit": f"425{n}",
+            "energy_joules_total": (n + 1) * 1e6,
+            "labels": {"job": f"4250+{n}", "het_job": "4250"},
+        }
+        for n in range(2)
+    ]
+    total = {**parts[0], "unit": "4250", "energy_joules_total": 3e6, "labels": {"het_job": "4250"}}
+    api.lists("/units", *parts)
+    api.tells("/units/hpc1/slurm/4250/parts", whole_of("heterogeneous", total, *parts))
+
+
+def test_case_users_26_a_heterogeneous_job_is_one_report(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    het(api)
+
+    assert run_root(["unit", "4250", "--state-dir", str(tmp_path)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "          Unit: slurm 4250" in lines
+    assert "    Components: 2, added up: `kwhere unit 4250+1` shows one" in lines
+    assert "        Energy: 833 Wh, method counter" in lines
+    table = [line.split() for line in lines if line.startswith("4250+")]
+    assert [(row[0], row[-1]) for row in table] == [("4250+0", "278"), ("4250+1", "556")]
+    assert max(map(len, lines)) <= 80
+
+
+def test_case_users_26_a_heterogeneous_job_is_one_object_and_one_row(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    het(api)
+
+    run_root(["unit", "4250", "--json", "--state-dir", str(tmp_path)])
+    document = json.loads(capsys.readouterr().out)
+    run_root(["unit", "4250", "--csv", "--state-dir", str(tmp_path)])
+    rows = capsys.readouterr().out.splitlines()
+
+    assert (document["unit"], document["kind"], document["energy_joules_total"]) == ("4250", "heterogeneous", 3e6)
+    assert [part["unit"] for part in document["parts"]] == ["4250", "4251"]
+    assert len(rows) == 2
 
 
 def test_a_unit_that_waits_says_so(api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,14 +382,30 @@ def test_a_pipe_gets_no_colour(api: CommandApi, tmp_path: Path, capsys: pytest.C
     assert "\x1b[31m" in capsys.readouterr().out
 
 
-def test_of_several_runs_the_newest_is_shown_and_they_are_counted_case_users_22(
+def test_case_users_22_a_requeued_job_is_the_sum_of_its_runs(
     api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = {**PLAIN, "run": "4243@1764400000", "started_at": "2026-11-29T07:00:00Z", "state": "requeued"}
+    total = {**PLAIN, "energy_joules_total": 108_000.0, "started_at": first["started_at"]}
     api.lists("/units", PLAIN, first)
+    api.tells("/units/hpc1/slurm/4243/runs", whole_of("runs", total, first, PLAIN))
 
     assert run_root(["unit", "4243", "--state-dir", str(tmp_path)]) == 0
-    assert "          Runs: 2: this is the newest, --run names another" in capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    assert "          Runs: 2, added up: --run shows one" in lines
+    assert "        Energy: 30.0 Wh, method counter" in lines
+    assert next(line.split()[:2] for line in lines if line.startswith("4243@")) == ["4243@1764400000", "requeued"]
 
     run_root(["unit", "4243", "--run", "4243@1764400000", "--json", "--state-dir", str(tmp_path)])
     assert api.questions("/units/hpc1/slurm/4243")[-1] == {"run": "4243@1764400000"}
+
+
+def test_case_users_23_runs_of_a_reused_id_are_counted_and_not_added_up(
+    api: CommandApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = {**PLAIN, "run": "4243@1700000000", "started_at": "2023-11-14T07:00:00Z", "user": "bob"}
+    api.lists("/units", PLAIN, first)
+
+    run_root(["unit", "4243", "--state-dir", str(tmp_path)])
+
+    assert "          Runs: 2: this is the newest, --run names another" in capsys.readouterr().out.splitlines()
