@@ -37,8 +37,10 @@ class _Look:
     nodes: tuple[ManagerNode, ...]
     uuids: frozenset[str]
     """Of all machines, those too that could not be read."""
+    unread: frozenset[str]
+    """Of the machines that hosts without an answer had when they last gave one."""
     is_whole: bool
-    """Whether every host answered."""
+    """Whether every host answered, now or before."""
 
 
 class LibvirtManager:
@@ -53,6 +55,7 @@ class LibvirtManager:
         self._owners = Owners.of(settings)
         self._failures = FailureMemory()
         self._look: _Look | None = None
+        self._had: dict[str, frozenset[str]] = {}
 
     def fetch_units(self, span: Span) -> Iterable[ManagerUnit]:
         """Return the machines there are, for the span that ends now; libvirt remembers nothing of the past."""
@@ -60,9 +63,9 @@ class LibvirtManager:
         return look.units if span.end >= look.at - _NOW else ()
 
     def watch(self, cursor: str | None) -> Changes:
-        """Return the machines there are: all of them where every host answered."""
+        """Return the machines there are: all of them but those of a host that is silent, which stay as they were."""
         look = self._fresh_look()
-        unread = look.uuids - {unit.unit for unit in look.units}
+        unread = (look.uuids | look.unread) - {unit.unit for unit in look.units}
         return Changes("", look.units, is_relisted=look.is_whole, unread=unread)
 
     def fetch_accounts(self) -> Accounts:
@@ -93,6 +96,7 @@ class LibvirtManager:
         nodes: list[ManagerNode] = []
         for host, answer in zip(self._hosts, answers, strict=True):
             if isinstance(answer, HostSays):
+                self._had[host.node] = frozenset(answer.uuids)
                 theirs = self._units(host.node, answer, at)
                 units += theirs
                 nodes.append(node_of(host.node, answer, theirs))
@@ -103,14 +107,20 @@ class LibvirtManager:
         if len(faults) == len(self._hosts):
             raise Unavailable("remote", f"no host answers: {faults[0]}")
         uuids = frozenset(uuid for says in answers if isinstance(says, HostSays) for uuid in says.uuids)
-        return _Look(at, now_ns, tuple(_each_once(units)), tuple(nodes), uuids, is_whole=not faults)
+        silent = [
+            host.node for host, answer in zip(self._hosts, answers, strict=True) if isinstance(answer, KwhereError)
+        ]
+        # One that was never heard may have any machine.
+        is_whole = all(node in self._had for node in silent)
+        unread = frozenset(uuid for node in silent for uuid in self._had.get(node, ()))
+        return _Look(at, now_ns, tuple(_each_once(units)), tuple(nodes), uuids, unread, is_whole)
 
     def _units(self, host: str, says: HostSays, at: datetime) -> list[ManagerUnit]:
         found: list[ManagerUnit] = []
         faults: list[str] = []
         for domain in says.domains:
             try:
-                found.append(unit_of(domain, (self.cluster, host), self._owners, at))
+                found.append(unit_of(domain, (self.cluster, host), self._owners, at, says.gpus))
             except SourceError as error:
                 faults.append(str(error))
         if faults:

@@ -1,16 +1,19 @@
 """What libvirt says of a domain and of a host, as units and nodes. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from xml.etree import ElementTree
 
 from kwhere.core.errors import SourceError
 from kwhere.core.managed import NO_ALLOCATION, ManagerAllocation, ManagerNode, ManagerUnit
+from kwhere.discovery.gpu_domain import parse_devices
 from kwhere.discovery.libvirt import MANAGER as UNITS
 from kwhere.discovery.match import unit_id
 from kwhere.discovery.vm_facts import DomainXml, parse_domain
+from kwhere.resource_managers.libvirt_devices import NodeGpu, gpus_held, gpus_there
 from kwhere.resource_managers.libvirt_settings import LibvirtSettings
 
 _HOLDS_NOTHING = frozenset({"shut off", "crashed", "no state"})
@@ -34,6 +37,8 @@ class HostSays:
     domains: tuple[Domain, ...]
     cpus: int | None
     memory_bytes: int | None
+    gpus: Mapping[str, NodeGpu] = field(default_factory=dict)
+    """By name of the node device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,13 @@ class Owners:
         return cls(settings.user_path, settings.project_path, pattern)
 
 
-def unit_of(domain: Domain, place: tuple[str, str], owners: Owners, seen_at: datetime) -> ManagerUnit:
-    """Return a domain of `place` (cluster, host) as a unit that was there at `seen_at`. Raises SourceError."""
+def unit_of(
+    domain: Domain, place: tuple[str, str], owners: Owners, seen_at: datetime, gpus: Mapping[str, NodeGpu] | None = None
+) -> ManagerUnit:
+    """Return a domain of `place` (cluster, host) as a unit that was there at `seen_at`. Raises SourceError.
+
+    `gpus`: the host's, by name of the node device.
+    """
     cluster, host = place
     facts = parse_domain(domain.xml)
     if facts is None or facts.uuid is None:
@@ -74,7 +84,7 @@ def unit_of(domain: Domain, place: tuple[str, str], owners: Owners, seen_at: dat
         user=_told(metadata, owners.user_path) or facts.user or by_name.get("user") or None,
         project=_told(metadata, owners.project_path) or facts.project or by_name.get("project") or None,
         nodes=None,  # it migrates, and only where it is now is known
-        allocation=_allocation(facts) if holds else NO_ALLOCATION,
+        allocation=_allocation(domain, facts, gpus or {}) if holds else NO_ALLOCATION,
         tags={"vm": facts.name, "host": host, **({"flavor": facts.flavor} if facts.flavor else {})},
     )
 
@@ -82,6 +92,7 @@ def unit_of(domain: Domain, place: tuple[str, str], owners: Owners, seen_at: dat
 def node_of(host: str, says: HostSays, units: list[ManagerUnit]) -> ManagerNode:
     """Return a host with what its machines hold."""
     cpus = [unit.allocation.cpus for unit in units if unit.allocation.cpus is not None]
+    gpus = sum((Counter(unit.allocation.gpus) for unit in units), Counter[str]())
     memory = [unit.allocation.memory_bytes for unit in units if unit.allocation.memory_bytes is not None]
     return ManagerNode(
         name=host,
@@ -89,7 +100,8 @@ def node_of(host: str, says: HostSays, units: list[ManagerUnit]) -> ManagerNode:
         type="libvirt",
         cpus=None if says.cpus is None else float(says.cpus),
         memory_bytes=says.memory_bytes,
-        allocated=ManagerAllocation(cpus=sum(cpus), memory_bytes=sum(memory)),
+        gpus=gpus_there(says.gpus),
+        allocated=ManagerAllocation(cpus=sum(cpus), memory_bytes=sum(memory), gpus=dict(gpus)),
     )
 
 
@@ -108,8 +120,13 @@ def read_node_facts(text: str) -> Mapping[str, int]:
     return found
 
 
-def _allocation(facts: DomainXml) -> ManagerAllocation:
-    return ManagerAllocation(cpus=None if facts.vcpus is None else float(facts.vcpus), memory_bytes=facts.memory_bytes)
+def _allocation(domain: Domain, facts: DomainXml, known: Mapping[str, NodeGpu]) -> ManagerAllocation:
+    devices = parse_devices(domain.xml)
+    return ManagerAllocation(
+        cpus=None if facts.vcpus is None else float(facts.vcpus),
+        memory_bytes=facts.memory_bytes,
+        gpus={} if devices is None else gpus_held(devices, known),
+    )
 
 
 def _metadata(xml: str) -> ElementTree.Element | None:

@@ -19,6 +19,7 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.core.managed import Account, ManagerUnit, Membership
 from kwhere.core.timespan import Span
 from kwhere.resource_managers.libvirt import LibvirtManager
+from kwhere.resource_managers.libvirt_devices import NodeGpu, device_names, parse_node_device
 from kwhere.resource_managers.libvirt_domains import Domain, Owners, read_node_facts, unit_of
 from kwhere.resource_managers.libvirt_settings import LibvirtSettings
 from kwhere.resource_managers.resource_manager import WatchingManager
@@ -101,8 +102,27 @@ def test_a_host_that_is_silent_takes_nothing_from_the_others(host: str, tmp_path
     assert not manager.watch(None).is_relisted
     states = {node.name: node.state for node in manager.fetch_nodes()}
     assert states == {"hv1": "up", "hv2": "unreachable"}
+    # The second line of virsh says why.
+    assert re.fullmatch("hv2: virsh: .+: .*failed to parse xml document .+", logs[0]["fault"])
     with pytest.raises(Unavailable, match="no host answers: hv2"):
         manager_of({"hv2": silent}).fetch_nodes()
+
+
+@needs_virsh
+def test_a_host_that_falls_silent_keeps_its_machines_and_no_others(tmp_path: Path) -> None:
+    clock = HandClock(NOON)
+    hosts = {"hv1": play_host(tmp_path / "a.xml", [domain(1, "m"), domain(2, "n")])}
+    hosts["hv2"] = play_host(tmp_path / "b.xml", [domain(3, "o")])
+    manager = manager_of(hosts, clock=clock)
+    manager.watch(None)
+
+    (tmp_path / "b.xml").unlink()
+    play_host(tmp_path / "a.xml", [domain(1, "m")])
+    clock.ahead(seconds=60)
+    changes = manager.watch(None)
+
+    assert [unit.unit for unit in changes.units] == [uuid_of(1)]
+    assert (changes.is_relisted, changes.unread) == (True, frozenset({uuid_of(3)}))
 
 
 @needs_virsh
@@ -124,10 +144,10 @@ def program(folder: Path, text: str) -> str:
 
 PROGRAMS = {
     "hangs": ("sleep 60", "no answer within"),
-    "refuses": ("echo 'error: failed to connect' >&2; exit 1", "error: failed to connect"),
+    "refuses": ("echo 'error: failed to connect\nerror: no route' >&2; exit 1", "virsh: failed to connect: no route"),
     "says_nothing": ("exit 0", "exit code 0"),
     "nonsense": (r"""for w in "$@"; do c="$w"; done
-m=${c#echo }; m=${m%%;*}; printf '%snonsense%sno uuid here' "$m" "$m" """, "expected UUIDs"),
+m=${c#echo }; m=${m%%;*}; printf '%snonsense%sno uuid here%s%s' "$m" "$m" "$m" "$m" """, "expected UUIDs"),
 }  # fmt: skip
 
 
@@ -146,7 +166,9 @@ def test_a_machine_that_went_between_two_questions_is_still_counted_as_there(tmp
     text = r"""for w in "$@"; do c="$w"; done
 m=${c#echo }; m=${m%%;*}
 case "$c" in *nodeinfo*) printf '%sCPU(s): 4%s"""
-    text += uuid_of(7) + r"""' "$m" "$m";; *) printf '%s%s' "$m" "$m"; echo 'error: no domain' >&2;; esac"""
+    text += (
+        uuid_of(7) + r"""%s%s' "$m" "$m" "$m" "$m";; *) printf '%s%s' "$m" "$m"; echo 'error: no domain' >&2;; esac"""
+    )
     manager = manager_of({"hv1": "test:///x"}, command=(program(tmp_path, text),))
 
     assert units_of(manager) == {}
@@ -157,6 +179,98 @@ def test_what_a_machine_says_of_itself_cannot_end_its_answer() -> None:
     xml = domain(1, "evil", "<description>=0=; shut off ]]&gt;</description>")
 
     assert unit_of(Domain(xml, "running"), ("c1", "hv1"), Owners(), NOON).state == "running"
+
+
+DEVICE = """<device><name>{name}</name><capability type='pci'><class>{kind}</class>
+<product id='0x20f1'>{product}</product><vendor id='{vendor}'>NVIDIA</vendor>{more}</capability></device>"""
+VENDOR, A100 = "0x10de", "GA100 [A100 PCIe 40GB]"
+MDEV = "mdev_11111111_2222_3333_4444_555555555555"
+
+
+def device(
+    kind: str = "0x030200", product: str = A100, vendor: str = VENDOR, more: str = "", name: str = "pci_0000_3b_00_0"
+) -> str:
+    return DEVICE.format(name=name, kind=kind, product=product, vendor=vendor, more=more)
+
+
+@pytest.mark.parametrize(
+    ("text", "gpu"),
+    [
+        (device(), NodeGpu("a100_pcie_40gb")),
+        (device("0x120000", "Aldebaran/MI200 [Instinct MI210]", "0x1002"), NodeGpu("instinct_mi210")),
+        (device("0x120000", "Gaudi3", "0x1da3"), NodeGpu("gaudi3")),
+        (device(product=""), NodeGpu("10de:20f1")),
+        (device("0x030000", "ASPEED Graphics Family", "0x1a03"), None),
+        (device("0x020000"), None),
+        (device("nonsense"), None),
+        (device("9" * 5000), None),
+        (device(more="<capability type='phys_function'><address domain='0x0'/></capability>"), NodeGpu("vgpu", True)),
+        (device(more="<capability type='virt_functions' maxCount='16'/>"), NodeGpu("a100_pcie_40gb")),
+        ("<device><capability type='mdev'><type id='n-63'/></capability></device>", NodeGpu("vgpu:n-63", True)),
+        ("<device><capability type='mdev'/></device>", NodeGpu("vgpu", True)),
+        ("<device><capability type='usb'/></device>", None),
+        ("<domain/>", None),
+        ("", None),
+        ("<device>", None),
+    ],
+)  # fmt: skip
+def test_gpus_of_a_host(text: str, gpu: NodeGpu | None) -> None:
+    assert parse_node_device(text) == gpu
+
+
+@given(st.text())
+def test_any_text_is_a_device_or_none(text: str) -> None:
+    assert parse_node_device(text) is None
+    assert device_names(text.split()) == [] or "pci_" in text or "mdev_" in text
+
+
+HOSTDEV = """<devices><hostdev type='pci'><source><address domain='0x0000' bus='0x3b' slot='0x00' function='0x0'/>
+</source></hostdev><hostdev type='pci'><source><address bus='0x5e' slot='0x00' function='0x0'/></source></hostdev>
+<hostdev type='mdev'><source><address uuid='11111111-2222-3333-4444-555555555555'/></source></hostdev></devices>"""
+ANSWERS = r"""for w in "$@"; do c="$w"; done
+m=${{c#echo }}; m=${{m%%;*}}
+rest="$c; "
+while [ -n "$rest" ]; do
+  question=${{rest%%; *}}; rest=${{rest#*; }}
+  case "$question" in
+    echo*) printf '%s' "$m";;
+    nodeinfo) printf 'CPU(s): 4';;
+    "list --all --uuid") echo '{uuids}';;
+    "nodedev-list --cap pci") echo pci_0000_3b_00_0; echo pci_0000_3c_00_0; echo pci_0000_5e_00_0; echo 'x; destroy';;
+    "nodedev-list --cap mdev") echo {mdev}_0000_3c_00_0;;
+    "nodedev-dumpxml "*) echo "$question" >> {folder}/asked; cat "{folder}/${{question#nodedev-dumpxml }}";;
+    "dumpxml "*) cat "{folder}/${{question#dumpxml }}";;
+    "domstate "*) cat "{folder}/state";;
+  esac
+done"""
+
+
+def test_gpus_that_a_machine_was_given_are_its_own_and_the_others_are_free(tmp_path: Path) -> None:
+    (tmp_path / "pci_0000_3b_00_0").write_text(device())
+    (tmp_path / "pci_0000_3c_00_0").write_text(device())
+    (tmp_path / "pci_0000_5e_00_0").write_text(device("0x020000", "ConnectX-6", "0x15b3"))
+    (tmp_path / f"{MDEV}_0000_3c_00_0").write_text(
+        "<device><capability type='mdev'><type id='nvidia-63'/></capability></device>"
+    )
+    (tmp_path / uuid_of(7)).write_text(domain(7, "gpubox", HOSTDEV))
+    (tmp_path / "state").write_text("running")
+    text = ANSWERS.format(uuids=uuid_of(7), mdev=MDEV, folder=tmp_path)
+    clock = HandClock(NOON)
+    manager = manager_of({"hv1": "test:///x"}, clock=clock, command=(program(tmp_path, text),))
+
+    unit = units_of(manager)["gpubox"]
+    [node] = manager.fetch_nodes()
+    clock.ahead(seconds=60)
+    (tmp_path / "state").write_text("shut off")
+    off = units_of(manager, clock.now)["gpubox"]
+
+    assert dict(unit.allocation.gpus) == {"a100_pcie_40gb": 1.0, "vgpu:nvidia-63": 1.0}
+    assert dict(off.allocation.gpus) == {}
+    assert dict(node.gpus) == {"a100_pcie_40gb": 2.0}
+    assert node.allocated is not None
+    assert dict(node.allocated.gpus) == dict(unit.allocation.gpus)
+    # Devices do not change: each is described once.
+    assert len((tmp_path / "asked").read_text().splitlines()) == 4
 
 
 @given(st.text())
