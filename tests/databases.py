@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, or_, select, text
 from tests import postgresql
 
+from kwhere.database import schema
+from kwhere.database.ended_owners import HELD
 from kwhere.database.engine import open_engine
 from kwhere.database.maintenance import upgrade
 from kwhere.database.schema import metadata
@@ -42,6 +44,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     if request.param == "sqlite":
         opened = sqlite_engine(tmp_path / "account.sqlite")
         yield opened
+        _check_owners(opened)
         opened.dispose()
         return
     opened = open_engine(DatabaseSettings(url=_shared_postgresql()))
@@ -49,7 +52,17 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
         names = ", ".join(sorted(metadata.tables))
         connection.execute(text(f"TRUNCATE {names} RESTART IDENTITY"))
     yield opened
+    _check_owners(opened)
     opened.dispose()
+
+
+def _check_owners(engine: Engine) -> None:
+    """Whatever a test did: the owners beside totals are those of the units, of all that ended and of no other."""
+    units, totals = schema.units, schema.unit_totals.c
+    differs = or_(*(totals[held].is_distinct_from(owner) for held, owner in HELD.items()))
+    query = select(units.c.unit).join(schema.unit_totals, totals.unit_id == units.c.id).where(differs)
+    with engine.connect() as connection:
+        assert connection.execute(query).scalars().all() == []
 
 
 @functools.cache

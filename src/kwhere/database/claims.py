@@ -14,6 +14,7 @@ from kwhere.database.account_marks import mark_runs
 from kwhere.database.claim_rules import CLAIMED, PATIENCE_NS, UNVERIFIED, Candidate, OpenRun, Verdict, judge
 from kwhere.database.derived import sum_units
 from kwhere.database.emissions import EMISSIONS
+from kwhere.database.ended_owners import settle_owners
 from kwhere.database.engine import POSTGRESQL, writing
 from kwhere.database.flags import to_bits
 from kwhere.database.site_figures import FIGURES
@@ -230,9 +231,9 @@ def _refuse(connection: Connection, runs: Sequence[OpenRun]) -> None:
     mark_runs(connection, ids)
     connection.execute(_DOUBT, [{"run_id": run_id} for run_id in ids])
     nobody = {"user_id": None, "project_id": None, "search": func.lower(_units.unit)}
-    connection.execute(
-        update(schema.units).where(_units.id.in_(_unit_ids(connection, ids)), _units.scope_node_id != 0).values(nobody)
-    )
+    unit_ids = _unit_ids(connection, ids)
+    connection.execute(update(schema.units).where(_units.id.in_(unit_ids), _units.scope_node_id != 0).values(nobody))
+    settle_owners(connection, unit_ids)
 
 
 def _note_wait(connection: Connection, now_ns: int, runs: Sequence[OpenRun]) -> None:

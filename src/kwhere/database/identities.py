@@ -11,6 +11,7 @@ from kwhere.core.terms import EntryKind
 from kwhere.database import bulk, schema
 from kwhere.database.account_marks import mark_units
 from kwhere.database.bulk import Merge
+from kwhere.database.ended_owners import settle_owners
 from kwhere.database.sums import RunKey, RunNames, RunSums
 
 _CHUNK = 500
@@ -244,6 +245,7 @@ def _rename(
         "units.id = v.id AND units.scope_node_id <> 0",
         rows,
     )
+    settle_owners(connection, moved)
 
 
 def _held_names(

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, select, text
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import schema
+from kwhere.database.ended_owners import settle_owners_of_runs
 from kwhere.database.identities import ENDED, RUNNING, Resolved
 from kwhere.database.sums import SlotSums
 
@@ -56,6 +57,7 @@ def follow(connection: Connection, node_id: int, runs: Resolved, newest: SlotSum
     if told:
         connection.execute(_END_EARLIER, told)
     _each(connection, _END_UNIT.bindparams(bindparam("ended", ENDED)), gone)
+    settle_owners_of_runs(connection, [*woken, *gone])
 
 
 def _told_ends(connection: Connection, run_ids: Sequence[int]) -> list[dict[str, int]]:

@@ -34,6 +34,7 @@ from kwhere.database.managed_tables import (
 )
 from kwhere.database.site_tables import audit, choices, leases
 from kwhere.database.tables import Key, metadata
+from kwhere.database.total_tables import unit_totals
 from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 from kwhere.ledger.rows import NUMBER_COLUMNS
@@ -53,6 +54,7 @@ __all__ = [
     "manager_states",
     "memberships",
     "metadata",
+    "unit_totals",
     "waiting_units",
     "written_notes",
 ]
@@ -162,38 +164,14 @@ _ended = units.c.ended_ns.is_not(None)
 Index("ix_units_ended", units.c.ended_ns, units.c.id, sqlite_where=_ended, postgresql_where=_ended)
 for _owner in ("user_id", "project_id"):
     _known = units.c[_owner].is_not(None)
-    Index(f"ix_units_{_owner}", units.c[_owner], units.c.started_ns, sqlite_where=_known, postgresql_where=_known)
+    for _name, _time in ((f"ix_units_{_owner}", "started_ns"), (f"ix_units_{_owner}_ended", "ended_ns")):
+        Index(_name, units.c[_owner], units.c[_time], units.c.id, sqlite_where=_known, postgresql_where=_known)
 _grouped = units.c.job_group.is_not(None)
 Index("ix_units_job_group", units.c.job_group, sqlite_where=_grouped, postgresql_where=_grouped)
 _unreported = units.c.is_reported.is_(False)
 Index("ix_units_unreported", units.c.id, sqlite_where=_unreported, postgresql_where=_unreported)
 _live = units.c.ended_ns.is_(None)
 Index("ix_units_live", units.c.cluster_id, sqlite_where=_live, postgresql_where=_live)
-
-unit_totals = Table(
-    "unit_totals",
-    metadata,
-    Column("unit_id", Key, ForeignKey("units.id"), primary_key=True, autoincrement=False),
-    Column("newest_end_ns", BigInteger, nullable=False),
-    Column("power_uw", BigInteger, comment="over the newest closed slot"),
-    Column("power_until_ns", BigInteger, comment="from then on there is no power now"),
-    Column("energy_uj", BigInteger, nullable=False),
-    Column("cpu_ns", BigInteger, nullable=False),
-    Column("gpu_busy_ns", BigInteger),
-    postgresql_with={"fillfactor": "70"},
-)
-"""What lists are sorted by: narrow, for each slot moves it in every index."""
-for _sort in ("energy_uj", "cpu_ns"):
-    Index(f"ix_unit_totals_{_sort}", unit_totals.c[_sort], unit_totals.c.unit_id)
-for _sort in ("power_uw", "gpu_busy_ns"):
-    _known = unit_totals.c[_sort].is_not(None)
-    Index(
-        f"ix_unit_totals_{_sort}",
-        unit_totals.c[_sort],
-        unit_totals.c.unit_id,
-        sqlite_where=_known,
-        postgresql_where=_known,
-    )
 
 unit_runs = Table(
     "unit_runs",

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, delete, func, literal, select, update
 
 from kwhere.database import bulk, schema
 from kwhere.database.bulk import Merge
+from kwhere.database.ended_owners import settle_owners
 from kwhere.database.engine import POSTGRESQL
 from kwhere.database.schema import FIGURE_COLUMNS, PEAK_COLUMNS, SUM_COLUMNS
 from kwhere.database.sums import GpuSums, PageSums, RunKey, RunSums, Values
@@ -141,6 +142,7 @@ def sum_unit_totals(connection: Connection, unit_ids: Sequence[int]) -> None:
     ]
     connection.execute(delete(units).where(units.c.unit_id.in_(unit_ids)))
     bulk.insert(connection, units, ("unit_id", *_UNIT_COLUMNS), rows)
+    settle_owners(connection, unit_ids)
     _sum_power(
         connection, [run_id for (run_id,) in connection.execute(select(runs.id).where(runs.unit_id.in_(unit_ids)))]
     )

@@ -15,6 +15,7 @@ from kwhere.core.managed import ManagerUnit
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import bulk, schema
 from kwhere.database.claims import ClaimTurn
+from kwhere.database.ended_owners import settle_owners
 from kwhere.database.engine import writing
 from kwhere.database.grid import from_ns, to_ns
 
@@ -96,11 +97,12 @@ def end_vanished(engine: Engine, turn: ClaimTurn, living: Living, unread: Collec
     """
     with writing(engine).begin() as connection:
         _follow(connection, turn)
-        rows: list[bulk.Row] = [
+        ended = [
             (row.id, VANISHED, _last_ns(row.started_ns, row.newest_end_ns, living.heard_ns))
             for row in connection.execute(_said(turn).where(_units.ended_ns.is_(None)))
             if row.unit not in unread and living.has_lost(row.unit, row.run, row.started_ns)
         ]
+        rows: list[bulk.Row] = [*ended]
         bulk.update(
             connection,
             schema.units,
@@ -109,6 +111,7 @@ def end_vanished(engine: Engine, turn: ClaimTurn, living: Living, unread: Collec
             "units.id = v.id AND units.ended_ns IS NULL",
             rows,
         )
+        settle_owners(connection, [unit_id for unit_id, _, _ in ended])
     return len(rows)
 
 

@@ -62,6 +62,10 @@ class Sight:
         """Return the columns of `units` and the ids of which one must match; both may be empty of ids."""
         return ((_units.user_id, sorted(self.user_ids)), (_units.project_id, sorted(self.project_ids)))
 
+    def shows(self, column: str, owner_id: int) -> bool:
+        """Return whether all units are seen of an owner; `column` is the owner's in `units`."""
+        return self.everything or owner_id in {"user_id": self.user_ids, "project_id": self.project_ids}[column]
+
     def units(self, *, by_index: bool = True) -> list[ColumnElement[bool]]:
         """Return what each row fulfils of a statement that has `units` in it, by inner or outer join.
 

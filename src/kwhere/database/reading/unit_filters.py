@@ -1,6 +1,7 @@
 """Which units a list shows, and by which index they are best found."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, union_all
@@ -32,7 +33,7 @@ def cluster_ids(connection: Connection, name: str | None) -> list[int]:
 def conditions(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]]:
     """Return what each unit of the list fulfils."""
     # A sum is no column of an index: which index serves is `candidates`' choice alone.
-    owners = [(column + 0).in_(ids) for column, ids in _owners(connection, query)]
+    owners = [(column + 0).in_(ids) for column, ids in asked_owners(connection, query)]
     found = [*_plain(connection, query), *owners]
     if query.node is not None:
         found.append(_units.id.in_(_on_node(connection, query, query.node)))
@@ -81,7 +82,8 @@ def escaped(words: str) -> str:
     return words.replace(ESCAPE, ESCAPE * 2).replace("%", f"{ESCAPE}%").replace("_", f"{ESCAPE}_")
 
 
-def _owners(connection: Connection, query: UnitQuery) -> list[tuple[ColumnElement[int], list[int]]]:
+def asked_owners(connection: Connection, query: UnitQuery) -> list[tuple[ColumnElement[int], list[int]]]:
+    """Return the ids of the user and of the project that a query names, each with its column of `units`."""
     return [
         (column, _account_ids(connection, table, query.cluster, name))
         for column, table, name in (
@@ -107,11 +109,21 @@ def candidates(
     connection: Connection, query: UnitQuery, sight: Sight, most: int = FEW
 ) -> Sequence[int] | Select[tuple[int]] | None:
     """Return the ids that the narrowest of the indexes holds, where it has `most` or fewer; None: none has so few."""
-    counted = [(_count(connection, ids, most), ids) for ids in _narrowings(connection, query, sight)]
-    few = [(count, at) for at, (count, _) in enumerate(counted) if count <= most]
-    if few:
-        return counted[min(few)[1]][1]
-    return _matches(connection, query.q) if query.q else None
+    few = _narrowest(connection, _narrowings(connection, query, sight), most)
+    return _matches(connection, query.q) if few is None and query.q else few
+
+
+def beside_owners(connection: Connection, query: UnitQuery, most: int) -> Select[tuple[int]] | None:
+    """Return such ids by what a query asks beside owners, span and states."""
+    return _narrowest(connection, _plain_narrowings(connection, replace(query, states=())), most)
+
+
+def _narrowest(
+    connection: Connection, narrowings: Sequence[Select[tuple[int]]], most: int
+) -> Select[tuple[int]] | None:
+    counted = [(count_up_to(connection, ids, most), at) for at, ids in enumerate(narrowings)]
+    few = [(count, at) for count, at in counted if count <= most]
+    return narrowings[min(few)[1]] if few else None
 
 
 def _matches(connection: Connection, words: str) -> Sequence[int] | None:
@@ -120,31 +132,38 @@ def _matches(connection: Connection, words: str) -> Sequence[int] | None:
     return found if len(found) <= FEW else None
 
 
-def _count(connection: Connection, ids: Select[tuple[int]], most: int) -> int:
+def count_up_to(connection: Connection, ids: Select[tuple[int]], most: int) -> int:
+    """Return how many ids there are, at most one more than `most`."""
     bounded = ids.limit(most + 1).subquery()
     return int(connection.execute(select(func.count()).select_from(bounded)).scalar_one())
 
 
 def _narrowings(connection: Connection, query: UnitQuery, sight: Sight) -> Sequence[Select[tuple[int]]]:
     ids = select(_units.id)
-    found = [ids.where(column.in_(owner_ids)) for column, owner_ids in _owners(connection, query)]
+    found = [ids.where(column.in_(owner_ids)) for column, owner_ids in asked_owners(connection, query)]
     if not sight.everything:
         # Two arms, each by its index, as below.
         arms = union_all(*(ids.where(column.in_(owned)) for column, owned in sight.owners())).subquery()
         found.append(select(arms.c.id))
-    if query.jobs is not None:
-        named = job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))
-        arms = union_all(*(ids.where(arm) for arm in named)).subquery()
-        found.append(select(arms.c.id))
     if query.states == (RUNNING,):
         found.append(ids.where(_units.ended_ns.is_(None)))
-    if query.node is not None:
-        found.append(_on_node(connection, query, query.node))
     if query.span is not None:
         start_ns = to_ns(query.span.start)
         # Two arms, each by its index: an OR over both would be found by neither.
         arms = union_all(ids.where(_units.ended_ns.is_(None)), ids.where(_units.ended_ns > start_ns)).subquery()
         found.append(select(arms.c.id))
+    return [*found, *_plain_narrowings(connection, query)]
+
+
+def _plain_narrowings(connection: Connection, query: UnitQuery) -> Sequence[Select[tuple[int]]]:
+    ids = select(_units.id)
+    found: list[Select[tuple[int]]] = []
+    if query.jobs is not None:
+        named = job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))
+        arms = union_all(*(ids.where(arm) for arm in named)).subquery()
+        found.append(select(arms.c.id))
+    if query.node is not None:
+        found.append(_on_node(connection, query, query.node))
     if query.manager is not None:
         clusters = cluster_ids(connection, query.cluster)
         found.append(ids.where(_units.cluster_id.in_(clusters), _units.manager == query.manager))

@@ -17,7 +17,7 @@ from kwhere.database.grid import from_ns
 from kwhere.database.node_names import HostBook
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
 from kwhere.database.reading.optional_figures import embodied_of, unit_figures
-from kwhere.database.reading.site import Moment, reporting_sources
+from kwhere.database.reading.site import Moment
 from kwhere.database.reading.unit_gpus import gpu_totals, unit_gpus
 from kwhere.database.records import ComponentMethod, NodeRun, PartEnergy, UnitEmissions, UnitRecord
 from kwhere.database.schema import PEAK_COLUMNS, SUM_COLUMNS
@@ -131,11 +131,10 @@ def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
 
 def _emissions(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[UnitEmissions]]:
     grams, sources = schema.unit_emissions.c, schema.factor_sources.c
-    reporting = reporting_sources(moment.connection)
     query = (
         select(
             grams.unit_id,
-            sources.id,
+            sources.reporting,
             sources.provider,
             sources.zone,
             sources.basis,
@@ -150,8 +149,8 @@ def _emissions(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[UnitEmis
     found: dict[int, list[UnitEmissions]] = defaultdict(list)
     for chunk in _chunks(ids):
         for row in moment.connection.execute(query.where(grams.unit_id.in_(chunk))):
-            unit_id, source_id, provider, zone, basis, scope, system, quality, value = row
-            item = UnitEmissions(provider, zone, basis, scope, system, quality, value, source_id in reporting)
+            unit_id, reporting, provider, zone, basis, scope, system, quality, value = row
+            item = UnitEmissions(provider, zone, basis, scope, system, quality, value, reporting)
             found[unit_id].append(item)
     return found
 

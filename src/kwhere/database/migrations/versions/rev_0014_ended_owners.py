@@ -1,0 +1,35 @@
+"""An owner's units by energy and by end: the owners of ended units beside their totals."""
+
+from alembic import op
+from sqlalchemy import BigInteger, Column, Integer, column
+
+revision = "0014"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+_KEY = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    """Make the columns, fill them, and make the indexes."""
+    for owner in ("user_id", "project_id"):
+        op.add_column(
+            "unit_totals",
+            Column(f"ended_{owner}", _KEY, comment=f"the unit's {owner.removesuffix('_id')} once it has ended"),
+        )
+    op.execute(
+        "UPDATE unit_totals SET ended_user_id = u.user_id, ended_project_id = u.project_id FROM units u"
+        " WHERE u.id = unit_totals.unit_id AND u.ended_ns IS NOT NULL"
+        " AND (u.user_id IS NOT NULL OR u.project_id IS NOT NULL)"
+    )
+    for owner in ("user_id", "project_id"):
+        _index(f"ix_unit_totals_ended_{owner}", "unit_totals", [f"ended_{owner}", "energy_uj", "unit_id"])
+        op.drop_index(f"ix_units_{owner}", "units")
+        _index(f"ix_units_{owner}", "units", [owner, "started_ns", "id"])
+        _index(f"ix_units_{owner}_ended", "units", [owner, "ended_ns", "id"])
+
+
+def _index(name: str, table: str, columns: list[str]) -> None:
+    is_known = column(columns[0]).is_not(None)
+    op.create_index(name, table, columns, sqlite_where=is_known, postgresql_where=is_known)
