@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import SourceError
+from kwhere.core.errors import KwhereError, SourceError, Unavailable
 from kwhere.core.managed import Accounts, Changes, ManagerAllocation, ManagerNode, ManagerUnit, Queue
 from kwhere.core.metrics import Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
@@ -25,6 +25,7 @@ from kwhere.resource_managers.kubernetes_users import PodUsers
 from kwhere.resource_managers.plugin import ManagerPlugin
 
 _FRESH = timedelta(seconds=60)
+_MOST_FAILURES = 3
 
 
 class KubernetesManager:
@@ -52,6 +53,8 @@ class KubernetesManager:
         self._is_whole = False
         """Whether the memory holds all pods, rather than what changed since a cursor of an earlier process."""
         self._heard_at: datetime | None = None
+        self._failures = 0
+        """How many watches failed one after the other."""
 
     def fetch_units(self, span: Span) -> Iterable[ManagerUnit]:
         """Return the pods that lived within `span`, those that are gone too as far as they were heard of."""
@@ -127,12 +130,24 @@ class KubernetesManager:
         self._facts.refresh()
         if self._version and (self._is_whole or keep_parts):
             try:
-                return self._hear(self._version, seconds)
-            except (Gone, SourceError) as error:
-                if isinstance(error, SourceError):
-                    self._facts.tell("changes of pods", str(error))
+                changed = self._hear(self._version, seconds)
+            except (Gone, SourceError, Unavailable) as error:
+                self._judge(error)
+            else:
+                self._failures = 0
+                return changed
         self._list()
         return None
+
+    def _judge(self, error: KwhereError) -> None:
+        """Raise what failed of a watch, unless a list may do: what is out of order, forbidden, or failed for long."""
+        if isinstance(error, Gone):
+            return
+        self._failures += 1
+        is_brief = self._failures < _MOST_FAILURES
+        if isinstance(error, Unavailable) and error.reason != "permission" and is_brief:
+            raise error
+        self._facts.tell("changes of pods", str(error))
 
     def _list(self) -> None:
         self._version = None

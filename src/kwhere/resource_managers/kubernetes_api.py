@@ -31,6 +31,9 @@ METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta
 
 T = TypeVar("T")
 _GONE = 410
+_TIMEOUT = 504
+_OF_NO_USE = frozenset({"Expired", "Gone", "ResourceVersionTooLarge"})
+"""Reasons by which a version will never do: forgotten, or of a future that a restored cluster has not had."""
 _LIST_ATTEMPTS = 4
 _LONGEST_WAIT_SECONDS = 8.0
 _GRACE_SECONDS = 10.0
@@ -193,10 +196,10 @@ class KubernetesApi:
     def _take(self, event: Mapping[str, JsonValue], heard: _Heard, place: str) -> None:
         kind, item = text(event.get("type")), event.get("object")
         if kind == "ERROR":
-            code = member(item, "code")
-            if code == _GONE:
-                raise Gone(f"{place}: {text(member(item, 'message'))[:_EXCERPT]}")
-            raise Unavailable("refused", f"{place}: status {code}: {text(member(item, 'message'))[:_EXCERPT]}")
+            code, said = member(item, "code"), f"{place}: {text(member(item, 'message'))[:_EXCERPT]}"
+            if code == _GONE or _is_of_no_use(item):
+                raise Gone(said)
+            raise Unavailable("refused", f"{said} (status {code})")
         version = text(member(item, "metadata", "resourceVersion"))
         if kind in ("ADDED", "MODIFIED", "DELETED"):
             heard.events.append((kind, item))
@@ -238,7 +241,7 @@ class KubernetesApi:
     def _judge(self, status: int, body: bytes, headers: Mapping[str, str], place: str) -> None:
         """Raise what a status other than 200 means."""
         said = _message(body)
-        if status == _GONE:
+        if status == _GONE or (status == _TIMEOUT and _is_of_no_use(_status_of(body))):
             raise Gone(f"{place}: {said}")
         if status == 401:
             self.close()
@@ -270,12 +273,20 @@ def _collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-def _message(body: bytes) -> str:
+def _status_of(body: bytes) -> JsonValue:
     try:
-        found = text(member(parse_object(body, "answer"), "message"))
+        return parse_object(body, "answer")
     except SourceError:
-        found = ""
-    return " ".join(found.split())[:_EXCERPT] or "no message"
+        return None
+
+
+def _is_of_no_use(status: JsonValue) -> bool:
+    causes = [member(cause, "reason") for cause in elements(member(status, "details", "causes"))]
+    return not _OF_NO_USE.isdisjoint(text(reason) for reason in (member(status, "reason"), *causes))
+
+
+def _message(body: bytes) -> str:
+    return " ".join(text(member(_status_of(body), "message")).split())[:_EXCERPT] or "no message"
 
 
 def _seconds(word: str | None) -> float | None:

@@ -20,6 +20,8 @@ class PodMemory:
         self._kept = kept
         self._here: dict[str, ManagerUnit] = {}
         self._gone: dict[str, ManagerUnit] = {}
+        self._deleted: set[str] = set()
+        """Those of the gone whose end was told; the others were missing in a list."""
         self._waiting: dict[str, WaitingUnit] = {}
         self._unread: set[str] = set()
 
@@ -35,6 +37,7 @@ class PodMemory:
             else:
                 unread.add(pod.uid)
         self._unread = {uid for uid in unread if uid}
+        self._deleted -= listed.keys()  # a list is the truth of now
         before, self._here = self._here, listed
         for uid, unit in before.items():
             if uid in unread:
@@ -43,8 +46,13 @@ class PodMemory:
                 self._gone[uid] = _close(unit, now)
 
     def change(self, pod: Pod) -> ManagerUnit | None:
-        """Take in a pod that is new or another than before; returns its unit."""
+        """Take in a pod that is new or another than before; returns its unit.
+
+        A uid never comes back: whoever was told to be deleted stays so, though the past is told again.
+        """
         self._waiting.pop(pod.uid, None)
+        if pod.uid in self._deleted:
+            return self._gone.get(pod.uid)
         if pod.unit is not None:
             self._here[pod.uid] = pod.unit
         elif pod.waiting is not None:
@@ -52,13 +60,16 @@ class PodMemory:
         return self._here.get(pod.uid)
 
     def delete(self, pod: Pod, now: datetime) -> ManagerUnit | None:
-        """Take in that a pod is gone; returns its unit, ended."""
+        """Take in that a pod is gone; returns its unit, ended when that was heard first."""
+        if pod.uid in self._deleted:
+            return self._gone.get(pod.uid)
         unit = pod.unit or self._here.get(pod.uid)
         self._here.pop(pod.uid, None)
         self._waiting.pop(pod.uid, None)
         if unit is None:
             return None
         self._gone[pod.uid] = closed = _close(unit, min(now, pod.gone_at or now), pod.fate)
+        self._deleted.add(pod.uid)
         return closed
 
     def forget(self, now: datetime) -> None:
@@ -67,6 +78,7 @@ class PodMemory:
         old = [uid for uid, unit in self._gone.items() if unit.ended_at is not None and unit.ended_at < oldest]
         for uid in old + list(self._gone)[: max(0, len(self._gone) - MOST_GONE)]:
             self._gone.pop(uid, None)
+            self._deleted.discard(uid)
 
     def here(self) -> Iterator[ManagerUnit]:
         """Yield the units that the API still knows, finished ones too."""

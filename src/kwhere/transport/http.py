@@ -19,6 +19,7 @@ from kwhere.transport.settings import HttpClientSettings
 
 DEFAULTS = HttpClientSettings()
 MAX_REDIRECTS = 3
+_BEGINNING_BYTES = 4096
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (httpx.TimeoutException, "timeout"),
@@ -191,7 +192,12 @@ class Stream:
 
     def beginning(self) -> bytes:
         """Return what comes first, some thousands of bytes: enough for the words of a refusal."""
-        return next(self._chunks, b"")
+        found = b""
+        for chunk in self._chunks:
+            found += chunk
+            if len(found) >= _BEGINNING_BYTES:
+                break
+        return found
 
 
 class HttpClient:
