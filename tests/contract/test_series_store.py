@@ -260,3 +260,17 @@ def test_the_sites_names_of_the_labels_are_used_both_ways(prometheus: Prometheus
 
     assert series.labels == {"cluster": "c", "node": "n1"}
     store.close()
+
+
+@pytest.mark.service("prometheus")
+def test_a_unit_of_many_nodes_is_read_whatever_the_server_lets_be_loaded_case_ceems_262(metric: str) -> None:
+    nodes = [f"n{number:03}" for number in range(100)]
+    samples = [sample(metric, 10 * at, at, unit="42", node=node) for node in nodes for at in range(60)]
+    with running_prometheus(retention=("--query.max-samples=1500",)) as server:
+        server.write(samples)
+        with closing(PrometheusSeriesStore(PrometheusStoreSettings(url=server.url, scrape_seconds=10))) as store:
+            found = store.select(Selector(metric, {"unit": "42"}), span(0, 600), 10)
+
+    assert [series.labels["node"] for series in found] == nodes
+    assert {series.values[-1] for series in found} == {59.0}
+    assert min(len(series.times) for series in found) >= 59

@@ -6,6 +6,7 @@ KwhereError
 │                        (`reason` is one word: absent, permission, unsupported, below_components, …)
 ├── NoData               a source is here and has nothing to say now; not a failure
 ├── SourceError          a source answered nonsense
+│   └── TooMuch          a source refuses a question for its size; a smaller one may be answered
 ├── JournalError         the journal cannot be read or written
 ├── WireError            a ledger page is not what the format says
 │   └── UnknownFormat    another version's page; names both versions
@@ -39,6 +40,10 @@ class NoData(KwhereError):  # noqa: N818 - the house's word
 
 class SourceError(KwhereError):
     """A source answered nonsense; the message says what was expected and what was found."""
+
+
+class TooMuch(SourceError):  # noqa: N818 - the house's word
+    """A source refuses a question for its size; a smaller one may be answered."""
 
 
 class JournalError(KwhereError):

@@ -2,7 +2,8 @@
 
 Short spans are read as the store has them: an instant query of a bare range selector gives raw samples with their own
 times. Where that would be too many samples, a range query of the bare selector gives the last sample of each step
-(its lookback set to the step), at the step's end; answers are split at the server's limit of points.
+(its lookback set to the step), at the step's end; answers are split at the server's limit of points. What the server
+refuses to load at once is asked for in steps, and then in ever shorter spans.
 """
 
 import math
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kwhere.core.errors import TooMuch
 from kwhere.core.timespan import Span
 from kwhere.series.functions import last_per_step
 from kwhere.series.labels import encode_labels
@@ -26,6 +28,8 @@ _RAW_SAMPLES = 9_000
 """Longest span that is read raw, in scrapes: a day at 10 s."""
 _MISSED_SCRAPES = 2.5
 """Where one of several scrapers missed more, another one's samples stand in."""
+_LEAST_POINTS = 8
+"""Fewer points are not halved any more: each of them is too much."""
 _OF_EVERY_AGENT = "kwhere_build_info"
 _ALWAYS_OURS = frozenset({"__name__"})
 
@@ -59,9 +63,8 @@ class PrometheusSeriesStore:
         """
         expression = self.expression(selector)
         is_short = span.seconds <= _RAW_SAMPLES * self._settings.scrape_seconds
-        queries = self._raw(expression, span) if is_short else self._stepped(expression, span, step_seconds)
         found: dict[str, _Found] = {}
-        for labels, samples in queries:
+        for labels, samples in self._answers(expression, span, step_seconds, is_raw=is_short):
             own = self._own(labels, selector)
             one = found.setdefault(encode_labels(own.items()), _Found(own))
             one.replicas.setdefault(encode_labels(labels.items()), {}).update(samples)
@@ -89,6 +92,17 @@ class PrometheusSeriesStore:
 
     # -- the two ways to ask
 
+    def _answers(
+        self, expression: str, span: Span, step_seconds: float, *, is_raw: bool
+    ) -> list[tuple[Mapping[str, str], Samples]]:
+        """Return what is there, raw if wanted and if the server lets it be loaded."""
+        if is_raw:
+            try:
+                return list(self._raw(expression, span))
+            except TooMuch:
+                pass
+        return list(self._stepped(expression, span, step_seconds))
+
     def _raw(self, expression: str, span: Span) -> Iterator[tuple[Mapping[str, str], Samples]]:
         start, end = span.start.timestamp(), span.end.timestamp()
         # One millisecond more than the span: whether a range includes its start depends on the server's version.
@@ -102,16 +116,35 @@ class PrometheusSeriesStore:
         last = math.floor(span.end.timestamp() / step_seconds)
         for start in range(first, last + 1, self._settings.max_points):
             end = min(last, start + self._settings.max_points - 1)
-            yield from self._api.series(
-                "/api/v1/query_range",
-                query=expression,
-                start=_number(start * step_seconds),
-                end=_number(end * step_seconds),
-                step=_number(step_seconds),
-                # Both are ignored where they are not known. Without them a gap of less than 5 min is bridged.
-                lookback_delta=f"{max(1, round(step_seconds * 1000))}ms",
-                max_lookback=f"{max(1, round(step_seconds * 1000))}ms",
-            )
+            yield from self._points(expression, start, end, step_seconds)
+
+    def _points(
+        self, expression: str, first: int, last: int, step_seconds: float
+    ) -> list[tuple[Mapping[str, str], Samples]]:
+        """Return the points from step `first` to `last`, halved as often as the server finds them too many."""
+        try:
+            return list(self._range(expression, first, last, step_seconds))
+        except TooMuch:
+            if last - first + 1 < _LEAST_POINTS:
+                raise
+        middle = (first + last) // 2
+        halves = ((first, middle), (middle + 1, last))
+        return [series for start, end in halves for series in self._points(expression, start, end, step_seconds)]
+
+    def _range(
+        self, expression: str, first: int, last: int, step_seconds: float
+    ) -> Iterator[tuple[Mapping[str, str], Samples]]:
+        lookback = f"{max(1, round(step_seconds * 1000))}ms"
+        return self._api.series(
+            "/api/v1/query_range",
+            query=expression,
+            start=_number(first * step_seconds),
+            end=_number(last * step_seconds),
+            step=_number(step_seconds),
+            # Both are ignored where they are not known. Without them a gap of less than 5 min is bridged.
+            lookback_delta=lookback,
+            max_lookback=lookback,
+        )
 
     def close(self) -> None:
         """Give back the connection."""

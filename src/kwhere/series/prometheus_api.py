@@ -1,10 +1,11 @@
 """The HTTP API of a Prometheus-compatible store: what is asked, and what is made of answers, bad ones too."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kwhere.core.errors import SourceError, Unavailable
+from kwhere.core.errors import SourceError, TooMuch, Unavailable
 from kwhere.series.settings import PrometheusStoreSettings
 from kwhere.transport.credentials import read_headers
 from kwhere.transport.http import Answer, HttpClient
@@ -17,6 +18,14 @@ _EXCERPT = 200
 
 _WHOLE_ANSWERS = {"partial_response": "false", "deny_partial_response": "1"}
 """Thanos and VictoriaMetrics are told to fail rather than leave something out; others ignore it."""
+
+_TOO_MUCH = re.compile(
+    r"too many (?:samples|series|chunks|points|datapoints)|maximum resolution|cannot select more than|err-mimir-max"
+    r"|(?:exceed|limit|more than)[^.]{0,80}(?:samples|series|chunks|points|bytes)"
+    r"|(?:samples|series|chunks|points|bytes)[^.]{0,80}(?:exceed|limit)",
+    re.IGNORECASE,
+)
+"""How Prometheus, Thanos, Mimir and VictoriaMetrics say that a question would load more than they let it."""
 
 Samples = dict[float, float]
 
@@ -32,7 +41,7 @@ class PrometheusApi:
     def series(self, path: str, **form: str) -> Iterator[tuple[Mapping[str, str], Samples]]:
         """Yield labels and samples of a query's matrix.
 
-        Raises Unavailable (no answer, overload) and SourceError (a query refused, an answer that is no such thing).
+        Raises Unavailable (no answer, overload), TooMuch, and SourceError (a query refused, an answer that is none).
         """
         answer = self._client.post(path, form={**form, **_WHOLE_ANSWERS}, headers=self._headers)
         place = f"{self.url}{path}"
@@ -84,7 +93,8 @@ def _result(place: str, document: Mapping[str, Any]) -> list[Any]:
         kind, text = document.get("errorType", "unknown"), str(document.get("error", document))[:_EXCERPT]
         if kind in ("timeout", "canceled", "unavailable", "internal"):
             raise Unavailable("overload", f"{place}: {kind}: {text}")
-        raise SourceError(f"{place}: {kind}: {text}")
+        refusal = TooMuch if _TOO_MUCH.search(text) else SourceError
+        raise refusal(f"{place}: {kind}: {text}")
     if document.get("isPartial") is True or document.get("partial") is True:
         raise Unavailable("partial", f"{place}: the store answered only in part")
     data = document.get("data")

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 import pytest
 from pydantic import ValidationError
 
-from kwhere.core.errors import ConfigError, SourceError, Unavailable
+from kwhere.core.errors import ConfigError, SourceError, TooMuch, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.settings import PrometheusStoreSettings, SeriesSettings
@@ -31,6 +31,21 @@ class Answering:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.headers: list[dict[str, str]] = []
         self.url = ""
+        self.most_samples: int | None = None
+        """A question of more is refused, as a real server does."""
+        self.refusal = "query processing would load too many samples into memory in query execution"
+
+    def refuses(self, path: str, form: dict[str, str]) -> bool:
+        if self.most_samples is None:
+            return False
+        if path.endswith("query_range"):
+            return (float(form["end"]) - float(form["start"])) / float(form["step"]) + 1 > self.most_samples
+        return int(form["query"].rpartition("[")[2].removesuffix("ms]")) / 1000 / 10 > self.most_samples
+
+    def points(self, form: dict[str, str]) -> None:
+        """Answer with the time itself at each point."""
+        start, end, step = (int(form[name]) for name in ("start", "end", "step"))
+        self.matrix({"metric": {"a": "1"}, "values": [[t, str(t)] for t in range(start, end + 1, step)]})
 
     def matrix(self, *result: object, **more: object) -> None:
         data = {"resultType": "matrix", "result": list(result)}
@@ -48,7 +63,15 @@ def server() -> Iterator[Answering]:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode(), keep_blank_values=True)
             answering.asked.append((self.path, {name: values[0] for name, values in form.items()}))
             answering.headers.append({name.lower(): value for name, value in self.headers.items()})
-            self.send_response(answering.status)
+            given = answering.asked[-1][1]
+            status = answering.status
+            if answering.refuses(self.path, given):
+                status = 422
+                refused = {"status": "error", "errorType": "execution", "error": answering.refusal}
+                answering.body = json.dumps(refused).encode()
+            elif answering.most_samples is not None:
+                answering.points(given)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(answering.body)))
             self.end_headers()
             self.wfile.write(answering.body)
@@ -294,3 +317,45 @@ def test_instance_may_be_the_label_of_nodes(server: Answering) -> None:
         (series,) = store.select(Selector("m", {"node": "n1"}), span(0, 60), 10)
 
     assert series.labels == {"node": "n1"}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "query processing would load too many samples into memory in query execution",
+        "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
+        "the query exceeded the maximum number of chunks (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)",
+        "cannot select more than -search.maxSamplesPerQuery=1000000000 samples; possible solutions: increase it",
+        "expanded matching posting: exceeded series limit: limit 1000 violated (got 1001)",
+        "the query hit the max number of series limit (limit: 100000 series)",
+    ],
+)
+def test_what_is_too_much_at_once_is_asked_for_in_pieces_case_ceems_277(server: Answering, refusal: str) -> None:
+    server.most_samples, server.refusal = 30, refusal
+
+    with closing(PrometheusSeriesStore(PrometheusStoreSettings(url=server.url, scrape_seconds=10))) as store:
+        (series,) = store.select(Selector("m", {}), span(0, 6000), 60)
+
+    assert series.times == tuple(range(60, 6001, 60))
+    assert [path.rpartition("/")[2] for path, _ in server.asked][:2] == ["query", "query_range"]
+    assert len(server.asked) <= 9
+
+
+def test_what_is_too_much_however_little_is_asked_is_told(server: Answering) -> None:
+    server.most_samples = 2
+
+    settings = PrometheusStoreSettings(url=server.url, scrape_seconds=10)
+    with closing(PrometheusSeriesStore(settings)) as store, pytest.raises(TooMuch, match="too many samples"):
+        store.select(Selector("m", {}), span(0, 60_000), 60)
+
+    assert len(server.asked) < 20
+
+
+def test_an_error_of_another_kind_is_not_asked_again(server: Answering, store: PrometheusSeriesStore) -> None:
+    server.status = 422
+    server.body = b'{"status":"error","errorType":"execution","error":"many-to-many matching not allowed"}'
+
+    with pytest.raises(SourceError, match="many-to-many"):
+        store.select(Selector("m", {}), span(0, 60), 10)
+
+    assert len(server.asked) == 1

@@ -14,7 +14,7 @@ from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, UnitQuery, UnitRecord
 from kwhere.reports.figures import money_text, significant
-from kwhere.reports.node_charts import governors
+from kwhere.reports.node_charts import NODES_ASKED, governors
 from kwhere.reports.optional import COST
 from kwhere.reports.store_words import cut_note, not_kept
 from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, seen_span, unit_charts
@@ -158,7 +158,7 @@ def _charts(
     span = span_with_data(choice.span, _first_sample(drawn)) if choice.name == WHOLE_LIFE else choice.span
     seen = seen_span(pages.sources, record, span)
     spans = () if seen is None else governors(pages.sources, record.cluster, record.nodes, seen, 60.0)
-    notes = {"frequency": governor_note(spans)}
+    notes = {"frequency": governor_note(spans, len(record.nodes))}
     charts = []
     for chart in drawn:
         cut = "" if seen is None else cut_note(pages.sources, record.cluster, choice.span, chart)
@@ -179,13 +179,19 @@ def _first_sample(charts: Sequence[Chart]) -> datetime | None:
     return datetime.fromtimestamp(min(firsts), UTC) if firsts else None
 
 
-def governor_note(spans: Sequence[GovernorSpan]) -> str:
-    """Return the governors in force in time order, and that they changed where they did: why a benchmark fluctuates."""
+def governor_note(spans: Sequence[GovernorSpan], nodes: int = 1) -> str:
+    """Return the governors in force in time order, and that they changed where they did: why a benchmark fluctuates.
+
+    Of a unit on many `nodes` it says on how many of them.
+    """
     by_socket: dict[tuple[str, str], list[str]] = {}
     for span in spans:
         by_socket.setdefault((span.node, span.socket), []).append(span.governor)
     courses = sorted({" → ".join(names) for names in by_socket.values()})
-    return f"governor {', '.join(courses)}" if courses else "governor not known"
+    if not courses:
+        return "governor not known"
+    asked = f" on {NODES_ASKED} of {nodes} nodes" if nodes > NODES_ASKED else ""
+    return f"governor {', '.join(courses)}{asked}"
 
 
 @dataclass(frozen=True, slots=True)
