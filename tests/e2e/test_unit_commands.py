@@ -86,7 +86,7 @@ def test_ids_states_and_arrays_by_the_real_api(run: Run) -> None:
     assert json.loads(run("unit", "900_1.batch", "--json")[1])["unit"] == "901"
     assert "w-alice" in run("units", "-s", "pending", "-P", "-n", "-o", "id")[1]
     assert "w-bob" not in run("units", "-s", "pending", "-P", "-n", "-o", "id")[1]
-    assert run("units", "-s", "no such")[0] == 1
+    assert run("units", "-s", "no such")[0] == 2
 
 
 def test_a_token_that_is_none_is_not_permitted(run: Run, tmp_path: Path) -> None:
@@ -98,3 +98,56 @@ def test_a_token_that_is_none_is_not_permitted(run: Run, tmp_path: Path) -> None
     assert (code, out) == (1, "")
     assert "not permitted" in err
     assert "--token-file" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("report", "-u", "bob"), 1, "not permitted: user bob: alice sees their own units"),
+        (("report", "-A", "projB", "--csv"), 1, "not permitted: project projB: alice sees their own units"),
+        (("units", "-u", "alice,bob"), 1, "not permitted: user bob: alice sees their own units"),
+        (("units", "-j", "105-100"), 2, "numbers '105-100': expected such as 9-11"),
+        (("units", "-j", "1-5000"), 2, "expected a range of at most 1000 ids"),
+        (("units", "-q", "x" * 1000), 2, "q: "),
+        (("units", "-j", ","), 2, "--jobs: expected ids"),
+        (("units", "-s", "pending", "-j", "123_["), 2, "job id: expected a number"),
+        (("units", "-j", "77777"), 1, "no unit has one of the ids 77777"),
+        (("unit", "77777"), 1, "unit 77777: not found"),
+        (("unit", "c1/slurm/.."), 1, "unit c1/slurm/..: not found"),
+        (("unit", "../../whoami"), 1, "unit ../../whoami: not found"),
+    ],
+)
+def test_how_a_command_ends(run: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    ended, _, err = run(*words)
+
+    assert ended == code
+    assert said in err
+
+
+def test_what_waits_is_chosen_by_id_and_words(run: Run) -> None:
+    def shown(*words: str) -> list[str]:
+        return run("units", "-s", "pending", "-P", "-n", "-o", "id", *words)[1].split()
+
+    assert shown("-j", "w-alice0") == ["w-alice0"]
+    assert shown("-q", "name of w-alice0") == ["w-alice0"]
+    assert shown("-j", "77777") == []
+
+
+@pytest.mark.parametrize(("words", "kind"), [(("-u", "bob"), "not_permitted"), (("-j", "77777"), "not_found")])
+def test_what_failed_stands_in_the_json(run: Run, words: tuple[str, ...], kind: str) -> None:
+    code, out, _ = run("units", "--json", *words)
+
+    document = json.loads(out)
+    assert (code, document["items"], [error["kind"] for error in document["errors"]]) == (1, [], [kind])
+
+
+@pytest.mark.parametrize("token", [b"", b"  \n", b"two words", b"caf\xe9", b"a\0b", "tök".encode()])
+def test_what_is_no_token_is_not_permitted_and_not_shown(run: Run, tmp_path: Path, token: bytes) -> None:
+    other = tmp_path / "token"
+    other.write_bytes(token)
+
+    code, out, err = run("units", token=other)
+
+    assert (code, out) == (1, "")
+    assert "not permitted" in err
+    assert "words" not in err

@@ -11,7 +11,7 @@ import click
 
 from kwhere.apps.configuration import default_state_dir
 from kwhere.cli.settings_options import state_option
-from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
+from kwhere.core.errors import ConfigError, KwhereError, NotFound, NotPermitted, SourceError, Unavailable
 from kwhere.transport.http import Answer, HttpClient
 
 DEFAULT_URL = "http://127.0.0.1:9811"
@@ -95,7 +95,7 @@ def problem(url: str, answer: Answer, *, token_was_sent: bool = False) -> Kwhere
     if answer.status == 403:
         return NotPermitted(f"{url}: not permitted: {text}")
     if answer.status in (400, 422):
-        return KwhereError(text)
+        return ConfigError(text)  # what was typed: it begins with the parameter's name
     return SourceError(f"{url}: {text}")
 
 
@@ -121,16 +121,27 @@ def _object(url: str, answer: Answer) -> Json:
 def _token(named: Path | None, default: Path | None) -> str | None:
     if named is not None:
         try:
-            return named.read_text().strip()
-        except OSError as error:
-            raise NotPermitted(f"{named}: cannot be read: {error.strerror}") from error
+            return _checked(named.read_text(encoding="utf-8"), str(named))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise NotPermitted(f"{named}: cannot be read: {why}; not permitted without an access token") from error
     if given := os.environ.get("KWHERE_TOKEN"):
-        return given
+        return _checked(given, "KWHERE_TOKEN")
     return _read(default) if default else None
+
+
+def _checked(text: str, place: str) -> str:
+    """Return a token as a header can hold it. Raises NotPermitted; the token is not shown."""
+    token = text.strip()
+    if not token:
+        raise NotPermitted(f"{place}: not permitted: expected an access token, found nothing")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise NotPermitted(f"{place}: not permitted: expected an access token, found blanks or other signs in it")
+    return token
 
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text().strip()
-    except OSError:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
         return None

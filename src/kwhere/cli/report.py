@@ -10,9 +10,12 @@ from typing import Any
 import click
 
 from kwhere.cli.client import Api, Json, server_options
+from kwhere.cli.streams import say
 from kwhere.cli.table import Column, output_width, render
-from kwhere.cli.unit_output import row_cell
+from kwhere.cli.unit_absence import why_not
+from kwhere.cli.unit_output import error_document, row_cell
 from kwhere.cli.unit_table import currency_of, money
+from kwhere.core.errors import NotPermitted
 from kwhere.reports.figures import CPU_TIME, ENERGY, GPU_TIME, MASS, NO_DATA, choose_scale, share
 
 KINDS = ("user", "project", "manager", "cluster", "node", "day", "week", "month")
@@ -51,21 +54,25 @@ def report(
     start: str | None,
     end: str | None,
     **filters: Any,
-) -> None:
+) -> int:
     """Sum up what was used within a span; `system` and `unallocated` are rows of their own."""
     from kwhere.cli.moments import read_window
 
-    found = Api(server, token_file, state_dir).get("/usage", {**filters, **read_window(start, end)})
+    api = Api(server, token_file, state_dir)
+    found = api.get("/usage", {**filters, **read_window(start, end)})
+    denied = None if found["items"] else why_not(api, filters)
     if style == "json":
-        click.echo(json.dumps({"schema_version": 1, **found}, indent=1))
+        errors = {"errors": [error_document(NotPermitted(denied))]} if denied else {}
+        click.echo(json.dumps({"schema_version": 1, **found, **errors}, indent=1))
     elif style is not None:
         click.echo(_csv(found["items"], "," if style == "csv" else "|", has_header=not noheader), nl=False)
-    elif not found["items"]:
-        click.echo("nothing was booked within this span", err=True)
-    else:
+    elif found["items"]:
         if not noheader:
             click.echo(f"{found['span']['from']} to {found['span']['to']}")
         click.echo("\n".join(report_lines(found["by"], found["items"], output_width(), has_header=not noheader)))
+    if denied or not (found["items"] or style):
+        say(denied or "nothing was booked within this span")
+    return 1 if denied else 0
 
 
 def _csv(items: Sequence[Json], delimiter: str, *, has_header: bool) -> str:

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 import click
 
-from kwhere.reports.plain_text import escaped_signs, visible_lines
-
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _PLAIN = {"▇": "#", "–": "-", "×": "x", "…": ".", "µ": "u", "±": "~", "≥": ">", "°": " ", "·": "."}
 """One sign for one: columns stay where they are."""
@@ -45,12 +43,16 @@ def json_text(value: object, indent: int | None = None) -> str:
 
     So is what would drive a terminal.
     """
+    from kwhere.reports.plain_text import escaped_signs
+
     encoding = (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "")
     return escaped_signs(json.dumps(value, indent=indent, ensure_ascii=encoding != "utf8"))
 
 
 def say(text: str) -> None:
     """Print lines for a person on stderr; names in them do not drive the terminal."""
+    from kwhere.reports.plain_text import visible_lines
+
     click.echo(visible_lines(text), err=True)
 
 

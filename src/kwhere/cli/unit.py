@@ -67,7 +67,8 @@ class _Wanted:
     def whole(self) -> tuple[str, str, str] | None:
         """Return cluster, manager and native id, where all were named."""
         parts = self.ident.split("/", 2)
-        if len(parts) == 3:
+        # A dot is no name, but a way up.
+        if len(parts) == 3 and not {"", ".", ".."} & set(parts):
             return parts[0], parts[1], parts[2]
         return None
 

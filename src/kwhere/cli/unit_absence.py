@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kwhere.cli.client import Api, Json
 from kwhere.cli.unit_questions import several
 from kwhere.cli.unit_values import local_time
-from kwhere.core.errors import KwhereError
+from kwhere.core.errors import KwhereError, NotFound, NotPermitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,14 @@ class Absence:
 
     lines: tuple[str, ...]
     is_failure: bool
+    is_denied: bool = False
+
+    @property
+    def error(self) -> KwhereError | None:
+        """Return it as an error; None where an empty list is the answer."""
+        if not self.is_failure:
+            return None
+        return (NotPermitted if self.is_denied else NotFound)("; ".join(self.lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +48,13 @@ class Wanted:
 
 def why_nothing(api: Api, filters: Mapping[str, str | None], wanted: Wanted) -> Absence:
     """Return why nothing matches, as far as the server can tell."""
-    denied = _denied(api, filters)
+    denied = why_not(api, filters)
     if denied is not None:
-        return Absence((denied,), is_failure=True)
+        return Absence((denied,), is_failure=True, is_denied=True)
     return Absence((wanted.sentence, *unread_managers(api, filters)), is_failure=wanted.jobs is not None)
 
 
-def _denied(api: Api, filters: Mapping[str, str | None]) -> str | None:
+def why_not(api: Api, filters: Mapping[str, str | None]) -> str | None:
     """Return that others' units may not be seen, where somebody else was named."""
     asker = _answer(api, "/whoami")
     if asker is None or asker["everything"]:

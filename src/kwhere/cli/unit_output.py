@@ -3,7 +3,7 @@
 import csv
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,6 +19,7 @@ from kwhere.core.errors import KwhereError
 from kwhere.reports.plain_text import spreadsheet_cell, visible, visible_lines
 
 SCHEMA_VERSION = 1
+WhyNone = Callable[[], KwhereError | None]
 
 
 class Style(StrEnum):
@@ -48,10 +49,13 @@ class Output:
         return WIDE if self.is_whole else output_width()
 
 
-def write_units(items: Iterable[Json], output: Output) -> int:
-    """Print units as they come and return how many; what is for the eye alone goes to stderr."""
+def write_units(items: Iterable[Json], output: Output, why_none: WhyNone = lambda: None) -> int:
+    """Print units as they come and return how many; what is for the eye alone goes to stderr.
+
+    `why_none` is asked where there are none: what failed stands in the JSON too.
+    """
     if output.style is Style.JSON:
-        return _write_json(items, output)
+        return _write_json(items, output, why_none)
     if output.style is Style.YAML:
         return _write_yaml(items, output)
     if output.style in (Style.CSV, Style.PARSABLE):
@@ -65,7 +69,7 @@ def error_document(error: KwhereError) -> Json:
     return {"kind": kind, "text": str(error)}
 
 
-def _write_json(items: Iterable[Json], output: Output) -> int:
+def _write_json(items: Iterable[Json], output: Output, why_none: WhyNone) -> int:
     """One document even where the server dies half-way: what came, and the error."""
     click.echo(f'{{"schema_version": {SCHEMA_VERSION}, "items": [', nl=False)
     count, failed = 0, None
@@ -75,7 +79,8 @@ def _write_json(items: Iterable[Json], output: Output) -> int:
             count += 1
     except KwhereError as error:
         failed = error
-    errors = "" if failed is None else f', "errors": {json_text([error_document(failed)])}'
+    told = failed if count or failed is not None else why_none()
+    errors = "" if told is None else f', "errors": {json_text([error_document(told)])}'
     click.echo(f"\n]{errors}}}")
     if failed is not None:
         raise failed

@@ -13,6 +13,7 @@ import click
 
 from kwhere.cli.client import Api, Json
 from kwhere.cli.unit_values import cpu_seconds
+from kwhere.core.errors import ConfigError, SourceError
 
 SORTS: Mapping[str, Callable[[Json], Any]] = {
     "energy_joules": lambda u: u["energy_joules_total"],
@@ -30,6 +31,8 @@ _SHORT = {
     "start": "started_at",
     "end": "ended_at",
 }
+MOST_WAITING = 10_000
+"""So many that wait are looked through for an id or words."""
 WAITING = frozenset({"pending", "pd"})
 """States of what waits in a queue: it has no run yet, and a list of its own."""
 _SLURM_OUT = re.compile(r"(?:.*/)?slurm-(\d+(?:_\d+)?)\.out")
@@ -68,7 +71,10 @@ def job_text(words: Sequence[str]) -> str | None:
     found: list[str] = []
     for word in words:
         found += sys.stdin.read().split() if word == "-" else [word]
-    return ",".join(out[1] if (out := _SLURM_OUT.fullmatch(word)) else word for word in found)
+    text = ",".join(out[1] if (out := _SLURM_OUT.fullmatch(word)) else word for word in found)
+    if not text.strip(", "):
+        raise click.UsageError("--jobs: expected ids such as 123,123_4, found none")
+    return text
 
 
 def several(text: str | None) -> list[str | None]:
@@ -91,12 +97,41 @@ def ask_units(
     yield from itertools.islice(heapq.merge(*answers, key=sort.place), limit)
 
 
-def ask_waiting(api: Api, filters: Mapping[str, str | None], limit: int) -> Iterator[Json]:
-    """Yield what waits in queues as units without a start, the longest waiting first."""
+def ask_waiting(
+    api: Api, filters: Mapping[str, str | None], limit: int, jobs: str | None = None, words: str | None = None
+) -> Iterator[Json]:
+    """Yield what waits in queues as units without a start, the longest waiting first.
+
+    Ids (`jobs`, as `job_text` returns them) and `words` in id, name or user are looked for here. Raises ConfigError.
+    """
     names = [name for name in ("cluster", "manager", "user", "project", "queue") if name in filters]
+    wanted = None if jobs is None else _ids(jobs)
+    most = limit if wanted is None and not words else MOST_WAITING
     for values in itertools.product(*(several(filters[name]) for name in names)):
-        for waiting in api.pages("/queue", dict(zip(names, values, strict=True)), limit):
-            yield _as_unit(waiting)
+        for waiting in api.pages("/queue", dict(zip(names, values, strict=True)), most):
+            if (wanted is None or wanted & _names(waiting)) and (not words or _holds(waiting, words)):
+                yield _as_unit(waiting)
+
+
+def _ids(text: str) -> frozenset[str]:
+    from kwhere.reports.job_words import parse_jobs
+
+    try:
+        found = parse_jobs([text])
+    except SourceError as error:
+        raise ConfigError(f"job: {error}") from error
+    return found.units | found.shown | found.runs
+
+
+def _names(waiting: Json) -> frozenset[str]:
+    labels = waiting.get("labels") or {}
+    known = (waiting["unit"], *(labels.get(name) for name in ("job", "array_job", "het_job", "array_id")))
+    return frozenset(str(name) for name in known if name)
+
+
+def _holds(waiting: Json, words: str) -> bool:
+    known = (waiting["unit"], waiting.get("name"), waiting.get("user"), (waiting.get("labels") or {}).get("job"))
+    return any(words.lower() in str(name).lower() for name in known if name)
 
 
 def _as_unit(waiting: Json) -> Json:

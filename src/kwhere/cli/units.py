@@ -1,7 +1,8 @@
 """`kwhere units`: the list of units, in sacct's manner."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import click
 
 from kwhere.cli.client import Api, Json, server_options
 from kwhere.cli.streams import color_option, say
-from kwhere.cli.unit_absence import Wanted, unread_managers, why_nothing
+from kwhere.cli.unit_absence import Absence, Wanted, unread_managers, why_not, why_nothing
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
-from kwhere.cli.unit_questions import SORTS, WAITING, Sort, ask_units, ask_waiting, job_text, parse_sort
+from kwhere.cli.unit_questions import SORTS, WAITING, Sort, ask_units, ask_waiting, job_text, parse_sort, several
 from kwhere.cli.unit_values import local_time
 
 READ_AT_ONCE = 20
@@ -71,14 +72,16 @@ def units(server: str | None, token_file: Path | None, state_dir: Path | None, *
     output = Output(style, chosen, not given["noheader"], _one_sign(given["delimiter"]), given["no_trunc"])
     question = _Question(given, style)
     api = Api(server, token_file, state_dir)
-    if not write_units(question.ask(api), output):
-        return _nothing(api, question)
+    absence = cache(lambda: _absence(api, question))
+    if not write_units(question.ask(api), output, lambda: absence().error):
+        say("\n".join(absence().lines))
+        return 1 if absence().is_failure else 0
     if style is Style.TABLE:
         _say_beside(api, question)
     if question.was_cut:
         first = "unit" if question.limit == 1 else f"{question.limit} units"
         click.echo(f"the first {first}; --limit 0 lists all that match", err=True)
-    return 0
+    return _say_denied(api, question)
 
 
 class _Question:
@@ -105,6 +108,17 @@ class _Question:
         is_read = style is Style.TABLE and self.jobs is None
         self.limit = (READ_AT_ONCE if is_read else ALL) if given["limit"] is None else given["limit"] or ALL
         self.was_cut = False
+        self._seen: dict[str, set[str]] = {"user": set(), "project": set()}
+
+    @property
+    def lacking(self) -> dict[str, str | None]:
+        """Return which of several users and projects that were named have nothing in the list, where it is whole."""
+        named = {key: [name for name in several(self.filters[key]) if name] for key in self._seen}
+        return {
+            key: ",".join(lacking)
+            for key, names in named.items()
+            if len(names) > 1 and not self.was_cut and (lacking := [n for n in names if n not in self._seen[key]])
+        }
 
     @property
     def window(self) -> str:
@@ -114,9 +128,15 @@ class _Question:
 
     def ask(self, api: Api) -> Iterator[Json]:
         """Yield what matches, up to the limit."""
+        for unit in self._ask(api):
+            for key, names in self._seen.items():
+                names.add(unit.get(key) or "")
+            yield unit
+
+    def _ask(self, api: Api) -> Iterator[Json]:
         left = self.limit
         if self.waits:
-            for waiting in ask_waiting(api, self.filters, left):
+            for waiting in islice(ask_waiting(api, self.filters, left, self.jobs, self.fixed["q"]), left):
                 yield waiting
                 left -= 1
         if self.states or not self.waits:
@@ -136,12 +156,19 @@ def _say_beside(api: Api, question: _Question) -> None:
         say(f"the list may lack units: {line}")
 
 
-def _nothing(api: Api, question: _Question) -> int:
-    """Say on stderr why the list is empty; 1 where an id was named that is not there, or may not be seen."""
-    named = {**question.filters, "state": question.fixed["state"]}
-    absence = why_nothing(api, named, _wanted(question))
-    say("\n".join(absence.lines))
-    return 1 if absence.is_failure else 0
+def _absence(api: Api, question: _Question) -> Absence:
+    """Return why the list is empty: a failure where an id was named that is not there, or may not be seen."""
+    return why_nothing(api, {**question.filters, "state": question.fixed["state"]}, _wanted(question))
+
+
+def _say_denied(api: Api, question: _Question) -> int:
+    """Say whose units are not in the list because they may not be seen, and return 1; 0 where there are none such."""
+    lacking = question.lacking
+    denied = why_not(api, lacking) if lacking else None
+    if denied is None:
+        return 0
+    say(denied)
+    return 1
 
 
 def _wanted(question: _Question) -> Wanted:

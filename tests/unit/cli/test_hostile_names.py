@@ -92,7 +92,7 @@ def test_no_error_of_a_server_drives_a_terminal(api: CommandApi, run: Any, path:
 
     code, out, err = run("units" if path == "/units" else "report")
 
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "[2J" in err
     assert {sign for sign in err if not sign.isprintable()} <= {"\n", "\t"}
 

@@ -332,7 +332,8 @@ def test_units_of_others_are_not_permitted_rather_than_absent(api: CommandApi, a
         (401, 1, "not permitted: a reason"),
         (403, 1, "not permitted: a reason"),
         (404, 1, "a reason"),
-        (400, 1, "a reason"),
+        (400, 2, "a reason"),
+        (422, 2, "a reason"),
         (500, 1, "a reason"),
     ],
 )
