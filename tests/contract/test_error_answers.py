@@ -4,10 +4,21 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from tests.asgi_client import AsgiClient
 from tests.databases import sqlite_engine
 from tests.two_tenants import SECRET, as_user, fill, open_door
 
+from kwhere.access.guard import Receive, Scope
+from kwhere.access.principal import PRINCIPAL_KEY, Principal
+from kwhere.access.refusals import Send
+from kwhere.access.roles import Role
+from kwhere.api.problems import install_problems
+from kwhere.core.errors import KwhereError, SourceError, Unavailable
+from kwhere.database.visibility import AccountName, Visibility
+
+ADDRESS = "http://prometheus.internal:9090/api/v1/query: status 401"
+ALICE = Principal("alice", frozenset({Role.USER}), "", Visibility(users=frozenset({AccountName("alice")})))
 HEADERS = {"x-forwarded-user": "alice", "x-kwhere-proxy-secret": SECRET}
 BAD = {"x-forwarded-user": "alice", "x-kwhere-proxy-secret": "wrong"}
 
@@ -44,6 +55,9 @@ def _is_problem(answer: httpx.Response, status: int) -> None:
         ("GET", "/api/v1/audit", HEADERS, 403),
         ("GET", "/api/v1/units/c1/slurm/nosuch", HEADERS, 404),
         ("GET", "/api/v1/nosuch", HEADERS, 404),
+        ("GET", "/api", HEADERS, 404),
+        ("GET", "/api/", HEADERS, 404),
+        ("GET", "/api/v1", HEADERS, 404),
         ("GET", "/api/v1/../units", HEADERS, 404),
         ("GET", "/api/v1/units?limit=x", HEADERS, 422),
         ("GET", "/api/v1/units?sort=nosuch", HEADERS, 400),
@@ -70,3 +84,22 @@ def test_a_browser_gets_a_page_that_says_what_to_do(client: AsgiClient, path: st
         assert "operators and auditors" in answer.text
         assert "ask hpc@example.org" in answer.text
         assert "alice" in answer.text
+
+
+@pytest.mark.parametrize(("error", "status"), [(Unavailable("refused", ADDRESS), 503), (SourceError(ADDRESS), 502)])
+def test_case_ceems_303_a_user_is_not_told_the_address_of_a_source(error: KwhereError, status: int) -> None:
+    app = FastAPI()
+    install_problems(app)
+
+    @app.get("/fails")
+    def fails() -> None:
+        raise error
+
+    async def as_alice(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, PRINCIPAL_KEY: ALICE}, receive, send)
+
+    answer = AsgiClient(as_alice).get("/fails")
+
+    _is_problem(answer, status)
+    assert "internal" not in answer.text
+    assert "internal" in AsgiClient(app).get("/fails").text

@@ -38,7 +38,8 @@ def build_app(sources: Sources, rules: GuardRules, doorman: Doorman | None = Non
     for module in ROUTES:
         router.include_router(module.router)
     app.include_router(router)
-    app.add_api_route("/api/{rest:path}", _no_route, methods=ALL_METHODS, include_in_schema=False)
+    for path in ("/api", "/api/{rest:path}"):
+        app.add_api_route(path, _no_route, methods=ALL_METHODS, include_in_schema=False)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, rules=rules, doorman=doorman)
     return app

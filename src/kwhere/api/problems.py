@@ -82,7 +82,15 @@ async def _kwhere_error(request: Request, error: Exception) -> JSONResponse:
         return await _unexpected(request, error)
     if isinstance(error, NotPermitted):
         return problem(status, f"{error}; ask {_contact(request)}")
+    if isinstance(error, (Unavailable, SourceError)) and not _sees_sources(request):
+        return problem(status, "a source that the server asks did not answer; its log says which")
     return problem(status, str(error))
+
+
+def _sees_sources(request: Request) -> bool:
+    """Return whether the asker may know the addresses of the server's sources, which its errors name."""
+    found = request.scope.get(PRINCIPAL_KEY)
+    return not isinstance(found, Principal) or found.sees_everything
 
 
 def _contact(request: Request) -> str:
