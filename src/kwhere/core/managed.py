@@ -157,3 +157,5 @@ class Changes:
     """Whether these are all units that it knows, rather than those that changed: others are gone."""
     unread: frozenset[str] = frozenset()
     """Ids of units that are there and could not be read."""
+    seen: Mapping[str, datetime] = field(default_factory=dict)
+    """When units that are missing here were there last, where the last answer was not of all there is."""

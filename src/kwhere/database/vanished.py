@@ -6,7 +6,7 @@ stands.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, select, update
@@ -38,6 +38,8 @@ class Living:
     units: Collection[str] = ()
     runs: Collection[tuple[str, str]] | None = None
     """Unit and run of each, where the manager tells runs apart."""
+    seen_ns: Mapping[str, int] = field(default_factory=dict)
+    """When units were there last that it knew less of than `heard_ns` says."""
 
     def has_lost(self, unit: str, run: str, started_ns: int) -> bool:
         """Return whether a unit that is said to run is not among them."""
@@ -98,7 +100,11 @@ def end_vanished(engine: Engine, turn: ClaimTurn, living: Living, unread: Collec
     with writing(engine).begin() as connection:
         _follow(connection, turn)
         ended = [
-            (row.id, VANISHED, _last_ns(row.started_ns, row.newest_end_ns, living.heard_ns))
+            (
+                row.id,
+                VANISHED,
+                _last_ns(row.started_ns, row.newest_end_ns, living.seen_ns.get(row.unit, living.heard_ns)),
+            )
             for row in connection.execute(_said(turn).where(_units.ended_ns.is_(None)))
             if row.unit not in unread and living.has_lost(row.unit, row.run, row.started_ns)
         ]

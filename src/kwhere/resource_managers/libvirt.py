@@ -1,6 +1,6 @@
 """Plain libvirt: the machines of hypervisors that no cloud manages, with the state, size and owner they have there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -41,6 +41,8 @@ class _Look:
     """Of the machines that hosts without an answer had when they last gave one."""
     is_whole: bool
     """Whether every host answered, now or before."""
+    seen: Mapping[str, datetime]
+    """When machines that nobody lists now were listed last."""
 
 
 class LibvirtManager:
@@ -56,6 +58,7 @@ class LibvirtManager:
         self._failures = FailureMemory()
         self._look: _Look | None = None
         self._had: dict[str, frozenset[str]] = {}
+        self._seen: dict[str, datetime] = {}
 
     def fetch_units(self, span: Span) -> Iterable[ManagerUnit]:
         """Return the machines there are, for the span that ends now; libvirt remembers nothing of the past."""
@@ -66,7 +69,10 @@ class LibvirtManager:
         """Return the machines there are: all of them but those of a host that is silent, which stay as they were."""
         look = self._fresh_look()
         unread = (look.uuids | look.unread) - {unit.unit for unit in look.units}
-        return Changes("", look.units, is_relisted=look.is_whole, unread=unread)
+        if look.is_whole:  # who is missing is told now, and once is enough
+            there = look.uuids | look.unread
+            self._seen = {uuid: at for uuid, at in self._seen.items() if uuid in there}
+        return Changes("", look.units, is_relisted=look.is_whole, unread=unread, seen=look.seen)
 
     def fetch_accounts(self) -> Accounts:
         """Return the projects that machines name, and their users."""
@@ -113,7 +119,9 @@ class LibvirtManager:
         # One that was never heard may have any machine.
         is_whole = all(node in self._had for node in silent)
         unread = frozenset(uuid for node in silent for uuid in self._had.get(node, ()))
-        return _Look(at, now_ns, tuple(_each_once(units)), tuple(nodes), uuids, unread, is_whole)
+        self._seen |= dict.fromkeys(uuids, at)
+        seen = {uuid: last for uuid, last in self._seen.items() if uuid not in uuids}
+        return _Look(at, now_ns, tuple(_each_once(units)), tuple(nodes), uuids, unread, is_whole, seen)
 
     def _units(self, host: str, says: HostSays, at: datetime) -> list[ManagerUnit]:
         found: list[ManagerUnit] = []

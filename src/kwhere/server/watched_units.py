@@ -4,6 +4,7 @@ import structlog
 from sqlalchemy import Engine
 
 from kwhere.database.claims import ClaimCounts, ClaimTurn
+from kwhere.database.grid import to_ns
 from kwhere.database.managed_units import write_units
 from kwhere.database.manager_states import ManagerState, note_cursor
 from kwhere.database.vanished import Living, end_vanished
@@ -27,7 +28,8 @@ def hear(
         counts = counts.plus(write_units(engine, turn, changes.units[at : at + BATCH]))
     if changes.is_relisted:
         runs = {(unit.unit, unit.run) for unit in changes.units}
-        living = Living(turn.now_ns, state.heard_ns, runs=runs)
+        seen_ns = {unit: to_ns(at) for unit, at in changes.seen.items()}
+        living = Living(turn.now_ns, state.heard_ns, runs=runs, seen_ns=seen_ns)
         gone = end_vanished(engine, turn, living, changes.unread)
         if gone:
             log.info("units are gone that nobody saw end", cluster=source.cluster, manager=source.name, count=gone)

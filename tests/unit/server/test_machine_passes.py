@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -86,6 +86,26 @@ def test_a_machine_of_plain_libvirt_has_its_owner_and_ends_when_it_is_there_no_l
     assert (later["cfd-alice-1"].state, later["cfd-alice-1"].energy_total_uj) == ("vanished", 60 * J)
     assert later["cfd-alice-1"].ended_at is not None
     assert (later["cfd-bob-1"].state, later["cfd-bob-1"].ended_at) == ("running", None)
+
+
+@pytest.mark.service("virsh")
+def test_a_machine_that_went_while_its_host_was_silent_ends_when_it_was_listed_last(
+    world: World, tmp_path: Path
+) -> None:
+    files = {name: tmp_path / f"{name}.xml" for name in ("hv1", "hv2")}
+    hosts = {name: play_host(file, [domain(at, f"vm{at}")]) for at, (name, file) in enumerate(files.items(), 1)}
+    world.manage(libvirt, hosts=hosts)
+    world.look()
+    seen_at = world.look()["vm2"].started_at + timedelta(seconds=60)
+
+    files["hv2"].unlink()
+    for _ in range(3):
+        assert world.look()["vm2"].state == "running"
+    play_host(files["hv2"], [])
+    found = world.look()
+
+    assert (found["vm2"].state, found["vm2"].ended_at) == ("vanished", seen_at)
+    assert found["vm1"].state == "running"
 
 
 @pytest.mark.service("virsh")
