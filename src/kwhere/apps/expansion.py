@@ -81,10 +81,17 @@ def _replaced(text: str, path: Place, environ: Mapping[str, str]) -> str:
 def _parts(text: str, key: str, environ: Mapping[str, str]) -> Iterator[str]:
     last = 0
     for match in _REFERENCE.finditer(text):
-        yield text[last : match.start()]
+        yield _plain(text[last : match.start()], key)
         yield "$" if match[1] is None else _value(match[1], key, environ)
         last = match.end()
-    yield text[last:]
+    yield _plain(text[last:], key)
+
+
+def _plain(text: str, key: str) -> str:
+    """Return text that refers to nothing. Raises ConfigError for a reference that does not end: it was meant as one."""
+    if "${" in text:
+        raise ConfigError(f"{key}: expected ${{NAME}} with its closing brace (a dollar is $$), found one that is open")
+    return text
 
 
 def _value(name: str, key: str, environ: Mapping[str, str]) -> str:

@@ -49,6 +49,9 @@ def test_a_file_is_put_in_without_its_last_newline(tmp_path: Path) -> None:
         ("${}", "x.0.key: expected ${NAME} or ${file:/path}"),
         ("${NO PE}", "found ${NO PE}"),
         ("${TOKEN:-default}", "expected ${NAME}"),
+        ("${TOKEN", "x.0.key: expected ${NAME} with its closing brace"),
+        ("a ${TOKEN b", "found one that is open"),
+        ("${${TOKEN}}", "found one that is open"),
         ("${file:/no/such/file}", "x.0.key: /no/such/file: cannot be read: No such file or directory"),
     ],
 )
