@@ -1,5 +1,6 @@
 """Jobs of several parts added up: het jobs, arrays, requeued jobs, over SQLite and PostgreSQL, by reader and API."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from kwhere.database.visibility import AccountName, Visibility
 from kwhere.reports import unit_whole
 from kwhere.reports.sources import Sources
 from kwhere.reports.unit_whole import whole_of_parts, whole_of_runs
+from kwhere.web.app import build_pages
 
 
 @pytest.fixture
@@ -47,7 +49,14 @@ def book(site: Site, *names: str, cpus: float | None = 1.0) -> None:
 
 def api_of(site: Site) -> AsgiClient:
     sources = Sources(account=site.reader, clock=FixedClock(T0 + timedelta(hours=1)), time_zone=SITE.time_zone)
-    return AsgiClient(build_app(sources, GuardRules(hosts=frozenset({"testserver"}))))
+    app = build_app(sources, GuardRules(hosts=frozenset({"testserver"})))
+    app.mount("/", build_pages(sources))
+    return AsgiClient(app)
+
+
+def words_of(page: str) -> str:
+    """Return what a person reads of a page."""
+    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
 def test_case_users_26_a_heterogeneous_job_is_one_record_of_its_components(site: Site) -> None:
@@ -71,6 +80,9 @@ def test_case_users_26_a_heterogeneous_job_is_one_record_of_its_components(site:
     assert (record.elapsed_ns, whole.cpu_allocated_seconds) == (10 * SECOND_NS, 1 * 10 + 3 * 8)
     assert record.emissions_grams == pytest.approx(2 * (whole.parts[0].emissions_grams or 0))
     assert whole.unknown == 0
+    page = words_of(api_of(site).get("/units/c1/slurm/51").text)
+    assert "Heterogeneous job 50 2 components added up" in page
+    assert "2 components together 50 10.0 556 55.6" in page  # percent, CPU-s, mWh, mg
 
 
 def test_an_array_is_the_sum_of_its_tasks_and_says_what_is_missing(site: Site) -> None:
@@ -92,6 +104,7 @@ def test_an_array_is_the_sum_of_its_tasks_and_says_what_is_missing(site: Site) -
     assert total["energy_joules"]["cpu"] == {"dynamic": 1600.0, "idle": 400.0}
     assert (total["ended_at"], total["elapsed_seconds"]) == (None, 20.0)
     assert "job" not in total["labels"]
+    assert "Array 40 3 tasks added up, 1 without figures" in words_of(api_of(site).get("/units/c1/slurm/41").text)
 
 
 def test_case_users_22_a_requeued_job_is_the_sum_of_its_runs(site: Site) -> None:
@@ -122,6 +135,9 @@ def test_case_users_22_a_requeued_job_is_the_sum_of_its_runs(site: Site) -> None
     document = api_of(site).get("/api/v1/units/c1/slurm/7/runs").json()
     assert (document["kind"], document["unit"]["energy_joules_total"]) == ("runs", 2000.0)
     assert [each["energy_joules_total"] for each in document["parts"]] == [1000.0, 1000.0]
+    page = words_of(api_of(site).get("/units/c1/slurm/7").text)
+    assert "the id came again: not all are of one job" in page
+    assert "runs together" not in page
 
 
 @pytest.mark.parametrize(

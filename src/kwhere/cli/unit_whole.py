@@ -1,12 +1,13 @@
 """Jobs of several parts: the sum as one report with a line per part, and the spread of an array's tasks."""
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from statistics import median
 
 from kwhere.cli.client import Json
 from kwhere.cli.table import Column, render
 from kwhere.cli.unit_page import WIDTH
-from kwhere.cli.unit_values import cpu_seconds, elapsed_seconds, local_time, shown_id
+from kwhere.cli.unit_values import cpu_seconds, elapsed_seconds, shown_id
 from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, choose_scale, duration, share
 
 RUNS = "runs"
@@ -36,7 +37,7 @@ def part_lines(whole: Json) -> list[str]:
     energy = choose_scale([part["energy_joules_total"] for part in parts], ENERGY)
     cpu = choose_scale([cpu_seconds(part) for part in parts], CPU_TIME)
     columns = [
-        Column(_TITLES[whole["kind"]], shrinks=True, min_width=12),
+        Column(_TITLES[whole["kind"]]),
         Column("STATE", shrinks=True, min_width=7),
         Column("STARTED", rank=1),
         Column("RUN TIME", is_number=True),
@@ -48,7 +49,7 @@ def part_lines(whole: Json) -> list[str]:
         (
             part["run"] if whole["kind"] == RUNS else shown_id(part),
             part["state"] or NO_DATA,
-            local_time(part["started_at"]),
+            datetime.fromisoformat(part["started_at"]).astimezone().strftime("%m-%d %H:%M:%S"),
             duration(elapsed_seconds(part)),
             share(part["cpu_efficiency_ratio"]),
             cpu.text(cpu_seconds(part)),

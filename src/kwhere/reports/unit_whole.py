@@ -63,12 +63,13 @@ def whole_of_runs(account: Account, newest: UnitRecord) -> WholeUnit:
     """Return the runs of one job up to `newest`: a reused id is another job (users 22, 23)."""
     runs = account.unit_runs(newest.cluster, newest.manager, newest.unit, MOST_RUNS)
     older = [run for run in runs if run.started_at < newest.started_at]
-    chain = [newest]
-    for run in older:
-        if not _goes_on(run, chain[0]):
-            break
-        chain.insert(0, run)
-    return _whole(Kind.RUNS, chain, newest)
+    return _whole(Kind.RUNS, chain_of([newest, *older])[::-1], newest)
+
+
+def chain_of(runs: Sequence[UnitRecord]) -> Sequence[UnitRecord]:
+    """Return those of the runs of an id, newest first, that are of the newest one's job."""
+    count = next((at for at in range(1, len(runs)) if not _goes_on(runs[at], runs[at - 1])), len(runs))
+    return runs[:count]
 
 
 def _goes_on(before: UnitRecord, after: UnitRecord) -> bool:
@@ -86,11 +87,12 @@ def group_of(record: UnitRecord) -> str | None:
     return next((record.labels[name] for name in _GROUPS if name in record.labels), None)
 
 
-def whole_of_parts(account: Account, cluster: str, manager: str, number: str) -> WholeUnit:
+def whole_of_parts(account: Account, cluster: str, manager: str, number: str, most: int | None = None) -> WholeUnit:
     """Return the array or heterogeneous job of that number, all runs of each part.
 
-    Raises NotFound where there is none, or it has more than `MOST_PARTS` parts.
+    Raises NotFound where there is none, or it has more than `most` parts.
     """
+    most = MOST_PARTS if most is None else most
     query = UnitQuery(
         cluster=cluster,
         manager=manager,
@@ -98,11 +100,11 @@ def whole_of_parts(account: Account, cluster: str, manager: str, number: str) ->
         sort=UnitSort.STARTED_AT,
         descending=False,
     )
-    found = [each for each in islice(account.iterate_units(query), MOST_PARTS + 1) if group_of(each) == number]
+    found = [each for each in islice(account.iterate_units(query), most + 1) if group_of(each) == number]
     if not found:
         raise NotFound(f"{manager} job {number}: no array or heterogeneous job in cluster {cluster}")
-    if len(found) > MOST_PARTS:
-        raise NotFound(f"{manager} job {number}: expected at most {MOST_PARTS} parts to add up, found more")
+    if len(found) > most:
+        raise NotFound(f"{manager} job {number}: expected at most {most} parts to add up, found more")
     owner = max(found, key=lambda part: part.started_at).user
     parts = sorted((part for part in found if part.user == owner), key=_place)  # a number may come again
     kind = Kind.HETEROGENEOUS if "het_job" in parts[0].labels else Kind.ARRAY

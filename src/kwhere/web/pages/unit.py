@@ -19,12 +19,13 @@ from kwhere.reports.optional import COST
 from kwhere.reports.store_words import cut_note, not_kept
 from kwhere.reports.unit_charts import CHART_TITLES, lifetime_of, seen_span, unit_charts
 from kwhere.reports.unit_findings import unit_findings
+from kwhere.reports.unit_whole import chain_of
 from kwhere.series.charts import Chart, choose_step
 from kwhere.series.governors import GovernorSpan
 from kwhere.web.charts import PageChart, series_chart
 from kwhere.web.formatting import BarPiece, bar_pieces, column_of, fill_of, headline, percent
 from kwhere.web.pages.unit_gpus import NO_TENSOR, NO_USE, unit_gpu_panel
-from kwhere.web.pages.unit_said import RUNS_SHOWN, run_table, said_of
+from kwhere.web.pages.unit_said import RUNS_SHOWN, run_table, said_of, whole_table
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import Chip, SpanChoice, choose_span, span_with_data
 from kwhere.web.units_table import energy_pieces, quality_marks, why_missing
@@ -119,6 +120,8 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "pieces": energy_pieces(record, 1.0),
         "quality": quality_marks(record.quality),
         "runs": run_table(runs, record, pages.now),
+        "is_one_job": len(chain_of(runs)) == len(runs),
+        "whole": whole_table(account, record, pages.now),
         "kin": run_table([record, *account.earlier_of_name(record, KIN)], record, pages.now),
         "neighbours": _neighbours(pages, record),
         "csv_url": series_csv_url(record, choice.span),

@@ -1,15 +1,20 @@
 """Unit, what its manager says of it: state, queue, allocation, times; its runs, and what it is compared with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from kwhere.core.errors import NotFound
 from kwhere.core.quantities import joules, seconds
 from kwhere.database.records import UnitRecord
+from kwhere.reports.account import Account
 from kwhere.reports.figures import duration
+from kwhere.reports.unit_whole import Kind, group_of, whole_of_parts
 from kwhere.web.formatting import Column, column_of
 
 RUNS_SHOWN = 20
+MOST_ON_PAGE = 500
+"""So many parts are added up for a page."""
 SHOWN_TAGS = frozenset({"job", "array_job", "het_job", "array_id"})
 """Tags that the head of the page tells in words."""
 
@@ -100,6 +105,42 @@ def run_table(records: Sequence[UnitRecord], this: UnitRecord, now: datetime, mo
         *totals,
         is_cut=len(records) > most,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTable:
+    """The array or heterogeneous job that a unit is a part of; totals are over all parts, shown or not."""
+
+    table: RunTable
+    count: int
+    word: str
+    unknown: int
+    efficiency_ratio: float | None
+
+
+def whole_table(account: Account, this: UnitRecord, now: datetime) -> WholeTable | None:
+    """Return what the unit is a part of; None where it stands alone, or there are too many parts for a page."""
+    number = group_of(this)
+    if number is None:
+        return None
+    try:
+        whole = whole_of_parts(account, this.cluster, this.manager, number, MOST_ON_PAGE)
+    except NotFound:
+        return None
+    total = _run_row(whole.record, this, now)
+    shown = run_table(whole.parts, this, now)
+    table = replace(
+        shown,
+        energy=column_of([*(row.energy_joules for row in shown.rows), total.energy_joules], "energy"),
+        grams=column_of([*(row.record.emissions_grams for row in shown.rows), whole.record.emissions_grams], "mass"),
+        cpu=column_of([*(row.cpu_seconds for row in shown.rows), total.cpu_seconds], "cpu_time"),
+        total_joules=total.energy_joules,
+        total_grams=whole.record.emissions_grams,
+        total_cpu_seconds=total.cpu_seconds,
+    )
+    count = len({part.unit for part in whole.parts})
+    word = "tasks" if whole.kind is Kind.ARRAY else "components"
+    return WholeTable(table, count, word, whole.unknown, whole.record.cpu_efficiency_ratio)
 
 
 def _run_row(record: UnitRecord, this: UnitRecord, now: datetime) -> RunRow:
