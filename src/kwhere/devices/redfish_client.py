@@ -29,6 +29,8 @@ PROXIED_REASONS = frozenset(
 )  # fmt: skip
 """What a redfish-proxy says of its BMC that is true for whoever asks through it."""
 _SESSION = re.compile(rf"{ROOT}/(?:SessionService/)?Sessions/[A-Za-z0-9._~:@+-]{{1,128}}/?")
+_NO_SESSION_LEFT = (b"SessionLimit", b"RAC0218")
+"""Words of the standard, and of iDRAC, where the status alone may look like a wrong password."""
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 
@@ -70,7 +72,7 @@ class RedfishClient:
         server_error, unsupported, timeout, and what the transport raises (refused, dns, tls, closed, network).
         """
         answer = self._get_again_if_closed(path)
-        if answer.status == 401 and self._has_other_credentials():
+        if _has_no_session(answer) and self._has_other_credentials():
             answer = self._get(path)
         if answer.status != 200:
             raise self._fault(path, answer)
@@ -128,7 +130,7 @@ class RedfishClient:
         body = json.dumps({"UserName": login.username, "Password": login.password}).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         answer = self._http.post(SESSIONS, content=body, headers=headers, timeout_seconds=self._left())
-        if b"SessionLimit" in answer.body:
+        if any(word in answer.body for word in _NO_SESSION_LEFT):
             raise Unavailable("busy", f"{SESSIONS}: the BMC has no session left (HTTP status {answer.status})")
         if answer.status in (400, 401):
             raise Unavailable(
@@ -182,6 +184,11 @@ class RedfishClient:
         if status >= 500:
             return Unavailable("server_error", said, retry_after_seconds=_retry_after(answer))
         return SourceError(f"{said}, expected 200")
+
+
+def _has_no_session(answer: Answer) -> bool:
+    """Return whether the session is over: 401, or 403 of BMCs that say so in words."""
+    return answer.status == 401 or (answer.status == 403 and b"NoValidSession" in answer.body)
 
 
 def _path_of(location: str) -> str:
