@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from kwhere.devices.json_answer import JsonValue, elements, member, text
 
 _LONGEST_TIME = 40
+_YEARS = range(1971, 2262)
+"""Of Unix time in nanoseconds, which 64 bits hold."""
 
 
 def words(value: JsonValue) -> Mapping[str, str]:
@@ -16,13 +18,13 @@ def words(value: JsonValue) -> Mapping[str, str]:
 
 
 def instant(value: JsonValue) -> datetime | None:
-    """Return an RFC 3339 time as aware UTC; None for null, for what is no time and for one without an offset."""
+    """Return an RFC 3339 time as aware UTC; None for null, for what is no time of ours, for one without an offset."""
     stamp = text(value)
     if not stamp or len(stamp) > _LONGEST_TIME:
         return None
     try:
         found = datetime.fromisoformat(stamp)
-        return None if found.utcoffset() is None or found.year < 1971 else found.astimezone(UTC)
+        return None if found.utcoffset() is None or found.year not in _YEARS else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

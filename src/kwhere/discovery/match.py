@@ -67,5 +67,13 @@ def join(segments: Sequence[str]) -> str:
 
 def unit_id(native: str) -> str:
     """Return a native id as it stands in labels and URLs: no `/`; other unsafe bytes percent-escaped."""
-    escaped = quote(native, safe=_SAFE, errors="surrogateescape")
+    escaped = quote(_bytes_of(native), safe=_SAFE)
     return escaped.replace(".", "%2E") if not native.strip(".") else escaped
+
+
+def _bytes_of(native: str) -> bytes:
+    """Return the bytes of a file's name as they were; half of a pair, which JSON may hold, as its own three."""
+    try:
+        return native.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return native.encode("utf-8", "surrogatepass")

@@ -50,17 +50,22 @@ class FactKeeper:
         self._lists: dict[str, Sequence[JsonValue]] = {}
         self._read_ns: dict[str, int] = {}
         self._asked_ns: int | None = None
+        self._missing: set[str] = set()
+        """Nodes that pods name and the last list had not: pods outlive their node in the API."""
         self.facts = Facts()
 
     def refresh(self) -> None:
         """Ask where it is time."""
         if self._is_due(int(self._settings.tenancy_seconds * NANOSECONDS_PER_SECOND)):
             self._ask()
+            self._missing.clear()
 
     def know_nodes(self, names: set[str]) -> None:
-        """Ask where one of these nodes is new, but not all the time."""
-        if not names <= self.facts.types.keys() and self._is_due(_SOONEST_NS):
+        """Ask where one of these nodes is new, but not all the time, and not again for one that is not there."""
+        unknown = names - self.facts.types.keys() - self._missing
+        if unknown and self._is_due(_SOONEST_NS):
             self._ask()
+            self._missing |= unknown - self.facts.types.keys()
 
     def _is_due(self, after_ns: int) -> bool:
         return self._asked_ns is None or self._clock.monotonic_ns() - self._asked_ns >= after_ns

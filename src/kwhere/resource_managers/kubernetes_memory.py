@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 
 from kwhere.core.managed import ManagerUnit, WaitingUnit
 from kwhere.discovery.match import unit_id
-from kwhere.resource_managers.kubernetes_pods import Pod
+from kwhere.resource_managers.kubernetes_pods import DELETED, Pod
 
-DELETED = "deleted"
 MOST_GONE = 100_000
 
 

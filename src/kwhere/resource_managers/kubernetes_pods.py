@@ -15,6 +15,7 @@ from kwhere.resource_managers.kubernetes_resources import allocation_of, pod_amo
 from kwhere.resource_managers.kubernetes_users import TRUST_NOTHING, PodUsers
 from kwhere.resource_managers.kubernetes_waiting import read_waiting
 
+DELETED = "deleted"
 _MIRROR = "kubernetes.io/config.mirror"
 _HASH = "kubernetes.io/config.hash"
 _FINISHED = frozenset({"Succeeded", "Failed"})
@@ -80,7 +81,7 @@ class PodReader:
             return Pod(uid, None, f"not begun on a node ({phase})", is_broken=broken, waiting=waiting)
         native = static_uid(item) or uid
         unit = unit_id(native)
-        ended_at = ended(item, started_at)
+        ended_at = ended(item, started_at) or _stopped(item, started_at)
         types = self.types.get(node, NO_TYPES)
         return Pod(
             uid,
@@ -89,7 +90,7 @@ class PodReader:
                 manager=MANAGER,
                 unit=unit,
                 run=run_name(unit, started_at) if is_static(native) else unit,
-                state=state(item),
+                state=state(item, is_over=ended_at is not None),
                 started_at=started_at,
                 ended_at=ended_at,
                 submitted_at=instant(member(item, "metadata", "creationTimestamp")),
@@ -124,9 +125,14 @@ def static_uid(pod: JsonValue) -> str | None:
     return annotations.get(_HASH) or annotations[_MIRROR] or None
 
 
-def state(pod: JsonValue) -> str:
-    """Return what became of a pod in one lower-case word: running, succeeded, failed, evicted, unknown and so on."""
+def state(pod: JsonValue, *, is_over: bool = False) -> str:
+    """Return what became of a pod in one lower-case word: running, succeeded, failed, evicted, unknown and so on.
+
+    One that `is_over` though its phase does not say so was deleted.
+    """
     phase = text(member(pod, "status", "phase"))
+    if is_over and phase not in _FINISHED:
+        return disturbed(pod) or DELETED
     reason = text(member(pod, "status", "reason"))
     if phase == "Failed":
         return _WORDS.get(reason, reason.lower()[:_LONGEST_WORD]) or disturbed(pod) or "failed"
@@ -153,12 +159,29 @@ def ended(pod: JsonValue, started_at: datetime) -> datetime | None:
     return max([started_at, *times])
 
 
+def _stopped(pod: JsonValue, started_at: datetime) -> datetime | None:
+    """Return when the last container ended of a pod that is to be deleted: nothing in it is started again.
+
+    A finalizer may keep its object for days, and before Kubernetes 1.27 its phase stayed as it was.
+    """
+    if instant(member(pod, "metadata", "deletionTimestamp")) is None:
+        return None
+    ends = _container_ends(pod)
+    return max([started_at, *ends]) if ends else None
+
+
 def _gone_at(pod: JsonValue) -> datetime | None:
     """Return when its last container ended, else by when it was to be gone: a deletion may be heard of much later."""
+    ends = _container_ends(pod)
+    return max(ends) if ends else instant(member(pod, "metadata", "deletionTimestamp"))
+
+
+def _container_ends(pod: JsonValue) -> list[datetime]:
+    """Return when each container ended; nothing where one has not, or none is known."""
     statuses = elements(member(pod, "status", "containerStatuses"))
     ends = [instant(member(status, "state", "terminated", "finishedAt")) for status in statuses]
     known = [at for at in ends if at is not None]
-    return max(known) if known and len(known) == len(ends) else instant(member(pod, "metadata", "deletionTimestamp"))
+    return known if len(known) == len(ends) else []
 
 
 def _finishes(pod: JsonValue) -> Iterator[datetime | None]:

@@ -329,6 +329,18 @@ def test_a_node_that_joined_has_its_gpus_named(world: World) -> None:
     assert world.units()["a"].allocation.gpus == {"H100": 1.0}
 
 
+def test_pods_of_a_node_that_is_gone_are_no_reason_to_ask_again_and_again(world: World) -> None:
+    world.manager = world.restart(tenancy_seconds=3600)
+    world.cluster.put(PODS, pod("left", node="gone"))
+    world.units()
+    for minutes in range(10):
+        world.later(minutes=1)
+        world.cluster.put(PODS, pod("left", node="gone", metadata={"labels": {"at": str(minutes)}}))
+        world.units()
+
+    assert len(world.cluster.asks(NODES)) == 2  # at first, and once for the node that is not there
+
+
 def test_a_watch_tells_changes_and_goes_on_where_it_ended(world: World) -> None:
     world.cluster.put(PODS, pod("p"))
     world.cluster.put(PODS, pod("done", status=finished("Succeeded")))
