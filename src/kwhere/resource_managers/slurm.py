@@ -22,6 +22,7 @@ from kwhere.resource_managers.slurm_known import RecordReader
 from kwhere.resource_managers.slurm_queue import queue_format, read_queue
 from kwhere.resource_managers.slurm_refusals import is_too_much, refusal
 from kwhere.resource_managers.slurm_rest import SlurmRest
+from kwhere.resource_managers.slurm_rights import check_sight
 from kwhere.resource_managers.slurm_sacct import (
     Faults,
     Table,
@@ -152,6 +153,7 @@ class Slurm:
 
     def _ask_jobs(self, span: Span) -> tuple[str, Table]:
         if self._fields is None:
+            check_sight(self._run)
             self._fields = choose_fields(offered_fields(self._run("sacct", "--helpformat")))
         table = Table(self._fields, draw_delimiter())
         try:
