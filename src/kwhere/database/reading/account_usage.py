@@ -16,6 +16,8 @@ from kwhere.database.records import UsageBy
 from kwhere.database.schema import SUM_COLUMNS
 
 _users, _projects, _clusters = schema.users.c, schema.projects.c, schema.clusters.c
+_IN_CLUSTERS = frozenset({UsageBy.USER, UsageBy.PROJECT, UsageBy.CLUSTER})
+"""What is told apart by cluster: names are unique in one."""
 
 
 class Narrowed(Protocol):
@@ -57,7 +59,7 @@ class AccountUsage:
         days = self._days(kept, account_days.amounts_of_days(name, self._waiting), kept.c.book == name)
         item = days.c.item_id
         figures = [item.label("its"), func.sum(days.c.amount).label("amount"), func.max(days.c.rank).label("rank")]
-        return self._connection.execute(self._grouped(days, figures).group_by(item).order_by(item)).all()
+        return self._connection.execute(self._grouped(days, figures, [item]).order_by("its")).all()
 
     def _days(self, kept: FromClause, waiting: Select[Any], *conditions: ColumnElement[bool]) -> FromClause:
         """Return the days that were summed up, and beside them those that wait, from their units."""
@@ -72,36 +74,48 @@ class AccountUsage:
         is_waiting = account_days.of_days(columns.cluster_id, columns.start_ns, self._waiting)
         return summed.where(not_(is_waiting)).union_all(waiting).subquery("days")
 
-    def _grouped(self, days: FromClause, figures: Sequence[ColumnElement[Any]]) -> Select[Any]:
-        key, cluster = self._keys(days)
-        columns = [null() if column is None else column for column in (key, cluster)]
-        named = [columns[0].label("key"), columns[1].label("cluster"), days.c.kind.label("kind")]
-        joined = (
-            days.join(schema.clusters, _clusters.id == days.c.cluster_id)
-            .outerjoin(schema.users, _users.id == days.c.user_id)
-            .outerjoin(schema.projects, _projects.id == days.c.project_id)
-        )
-        groups = [column for column in (key, cluster, days.c.kind) if column is not None]
-        return select(*named, *figures).select_from(joined).where(and_(True, *self._conditions(days))).group_by(*groups)
+    def _grouped(
+        self, days: FromClause, figures: Sequence[ColumnElement[Any]], beside: Sequence[ColumnElement[Any]] = ()
+    ) -> Select[Any]:
+        """Return the sums by key, cluster and kind: added up by ids, which are then few enough to be named."""
+        key, named = self._key(days)
+        cluster = days.c.cluster_id if self._by in _IN_CLUSTERS else None
+        parts = {"key": key, "cluster": cluster, "kind": days.c.kind}
+        columns = [(null() if part is None else part).label(name) for name, part in parts.items()]
+        groups = [*(part for part in parts.values() if part is not None), *beside]
+        summed = select(*columns, *figures).where(and_(True, *self._conditions(days))).group_by(*groups).subquery()
+        shown: FromClause = summed
+        words: dict[str, ColumnElement[Any]] = dict(summed.c)
+        if named is not None:
+            shown = shown.outerjoin(named, named.c.id == summed.c.key)
+            words["key"] = named.c.name.label("key")
+        if cluster is not None:
+            shown = shown.join(schema.clusters, _clusters.id == summed.c.cluster)
+            words["cluster"] = _clusters.name.label("cluster")
+        return select(*words.values()).select_from(shown)
 
-    def _keys(self, days: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any] | None]:
+    def _key(self, days: FromClause) -> tuple[ColumnElement[Any], FromClause | None]:
+        """Return what is added up by, and the table that names it."""
         if self._by in PERIODS:
             start = days.c.start_ns
             return (start if self._by is UsageBy.DAY else period_start(days, self._tables.periods)), None
-        return {
-            UsageBy.USER: (_users.name, _clusters.name),
-            UsageBy.PROJECT: (_projects.name, _clusters.name),
-            UsageBy.MANAGER: (days.c.manager, None),
-            UsageBy.CLUSTER: (_clusters.name, _clusters.name),
-        }[self._by]
+        if self._by is UsageBy.MANAGER:
+            return days.c.manager, None
+        by_id: dict[UsageBy, tuple[ColumnElement[Any], FromClause]] = {
+            UsageBy.USER: (days.c.user_id, schema.users),
+            UsageBy.PROJECT: (days.c.project_id, schema.projects),
+            UsageBy.CLUSTER: (days.c.cluster_id, schema.clusters.alias("named")),
+        }
+        return by_id[self._by]
 
     def _conditions(self, days: FromClause) -> list[ColumnElement[bool]]:
-        asked = (
-            (_users.name, self._narrowed.user),
-            (_projects.name, self._narrowed.project),
-            (days.c.manager, self._narrowed.manager),
-        )
-        found = [column == value for column, value in asked if value is not None]
+        found: list[ColumnElement[bool]] = []
+        if self._narrowed.user is not None:
+            found.append(days.c.user_id.in_(select(_users.id).where(_users.name == self._narrowed.user)))
+        if self._narrowed.project is not None:
+            found.append(days.c.project_id.in_(select(_projects.id).where(_projects.name == self._narrowed.project)))
+        if self._narrowed.manager is not None:
+            found.append(days.c.manager == self._narrowed.manager)
         if self._left_out:
             found.append(days.c.guest_id.not_in(sorted(self._left_out)))
         return found
