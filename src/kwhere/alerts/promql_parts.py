@@ -41,8 +41,13 @@ def by(function: str, labels: Sequence[str], inner: str) -> str:
 
 
 def times(left: str, on: Sequence[str], right: str, taken: Sequence[str] = (), operator: str = "*") -> str:
-    """Return `left` times (or over) the one element of `right` with the same labels `on`, which may lend labels."""
+    """Return `left` times (or over) the one element of `right` with the same labels `on`, which may lend labels.
+
+    Where several of `right` lend different labels one is taken: else the whole rule would fail, for all GPUs.
+    """
     one = by("max", [*on, *taken], right)
+    if taken:
+        one = f"topk by ({labels_text(on)}) (1, {one})"
     return f"({left}) {operator} on ({labels_text(on)}) group_left ({labels_text(taken)}) {one}"
 
 

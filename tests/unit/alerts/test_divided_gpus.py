@@ -125,6 +125,18 @@ def test_units_of_instances_are_as_busy_as_their_instance_case_ceems_397(world: 
     world.check()
 
 
+def test_an_instance_that_was_made_anew_fails_no_rule(world: RuleWorld) -> None:
+    """For a moment its old and its new profile are both there; every other GPU's series must go on."""
+    units_of_instances(world)
+    world.gauge("kwhere_gpu_instance_info", 1, **own(A, mig="MIG-1", profile="1g.5gb", gpu_instance="9"))
+    world.gauge("kwhere_gpu_activity_ratio", 0.5, **own(A, mig="MIG-5", part="graphics"))
+    world.gauge("kwhere_gpu_activity_ratio", 0.5, **own(A, mig="MIG-1", part="graphics"))
+
+    world.expect("count(unit:gpu_power_watts)", ({}, 2))
+    world.expect('count(gpu_instance:engine_active_ratio{gpu_instance="5"})', ({}, 1))
+    world.check()
+
+
 def test_a_units_own_account_goes_before_shares_case_ceems_397(world: RuleWorld) -> None:
     """On n1 the agent measures GPUs, on n2 another exporter does: 150 W + half of 200 W."""
     labels = {"cluster": "c", "manager": "slurm", "unit": "42"}
