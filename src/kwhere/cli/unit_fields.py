@@ -63,6 +63,16 @@ def _plain(name: str) -> Callable[[Json], Any]:
     return lambda item: item.get(name)
 
 
+def _whole(name: str) -> Callable[[Json], Any]:
+    """Return it without a fraction where it has none: all digits are shown then."""
+
+    def value(item: Json) -> Any:
+        found = item.get(name)
+        return int(found) if isinstance(found, float) and found.is_integer() else found
+
+    return value
+
+
 def _inner(outer: str, name: str) -> Callable[[Json], Any]:
     return lambda item: (item.get(outer) or {}).get(name)
 
@@ -139,6 +149,8 @@ FIELDS: tuple[UnitField, ...] = (
     _figure("embodied_grams_max", "g", "upper bound of that", value=_made("max")),
     UnitField("quality", "", "what is to be known of its figures", lambda u: " ".join(u.get("quality") or [])),
     _text("reason", "why it waits"),
+    _moment("expected_start_at", "when its manager expects it to begin, of what waits"),
+    _figure("priority", "", "its place in the queue as its manager counts it, of what waits", value=_whole("priority")),
 )
 _BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.sacct)}
 _USUAL = (

@@ -30,6 +30,15 @@ def test_a_plus_at_the_front_adds_to_the_usual_fields() -> None:
     assert names == [*(choice.field.name for choice in USUAL), "queue", "nodes"]
 
 
+def test_what_waits_has_a_place_and_an_expected_start() -> None:
+    waits = {**PLAIN, "priority": 4_294_901_759.0, "expected_start_at": "2026-11-29T12:00:00Z"}
+
+    place, start = (choice.field for choice in parse_format("priority,expected_start_at"))
+
+    assert (place.text(waits), start.value(waits)) == ("4294901759", "2026-11-29T12:00:00Z")
+    assert (place.text(PLAIN), start.text(PLAIN)) == ("–", "–")
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_fields_or_a_clear_error(text: str) -> None:
     try:
