@@ -2,6 +2,7 @@
 
 A unit's power is what the agents split to it. Where an agent measures no GPU but knows who holds which, a unit has its
 share of what another exporter says the GPU draws. Shares of a GPU add up to one at most, so its power is there once.
+An agent that two jobs of a Prometheus scrape counts once.
 """
 
 from collections.abc import Iterator
@@ -10,8 +11,7 @@ from kwhere.alerts.gpu_exporters import DCGM, EXPORTERS, KWHERE
 from kwhere.alerts.gpu_rules import INSTANCE_INFO, Rule
 from kwhere.alerts.promql_parts import INSTANCE, RuleOptions, by, either, first_of, own_labels, renamed, times
 
-SHARE = "kwhere_unit_gpu_share_ratio"
-_ENERGY = "kwhere_unit_energy_joules_total"
+SHARE = "unit_gpu:share_ratio"
 _NOT_A_WORKLOAD = ".*(dcgm|exporter|kwhere).*"
 """Pods that a scrape names where the exporter names none."""
 _SHOWS_HOLDERS = "DCGM_FI_DEV_(FB_USED|POWER_USAGE|GPU_TEMP|BOARD_POWER_WATTS)|DCGM_FI_PROF_GR_ENGINE_.*"
@@ -22,14 +22,21 @@ def unit_rules(options: RuleOptions) -> Iterator[Rule]:
     window, cluster = options.window, options.cluster_label
     whole = (cluster, "manager", "unit")
     on_node = [*options.place, "manager", "unit", "run"]
+
+    def rate(metric: str, *labels: str) -> str:
+        return by("max", [*on_node, *labels], f"rate({metric}[{window}])")
+
+    power = by("sum", [*on_node, "component"], rate("kwhere_unit_energy_joules_total", "component", "part"))
+    yield Rule("unit_node:power_watts", power)
+    yield Rule("unit:power_watts", by("sum", whole, "unit_node:power_watts"))
+    yield Rule("unit:cpu_cores", by("sum", whole, rate("kwhere_unit_cpu_seconds_total", "mode")))
+    yield Rule(SHARE, by("max", [*on_node, "uuid", "mig"], "kwhere_unit_gpu_share_ratio"))
     held = by("sum", on_node, times(SHARE, ["uuid"], "gpu:power_watts"))
-    split = by("sum", on_node, f'rate({_ENERGY}{{component="gpu"}}[{window}])')
+    split = by("sum", on_node, 'unit_node:power_watts{component="gpu"}')
     yield Rule("unit_node:gpu_power_watts", first_of([split, held], on_node))
     yield Rule("unit:gpu_power_watts", by("sum", whole, "unit_node:gpu_power_watts"))
-    yield Rule("unit:power_watts", by("sum", whole, f"rate({_ENERGY}[{window}])"))
-    yield Rule("unit:cpu_cores", by("sum", whole, f"rate(kwhere_unit_cpu_seconds_total[{window}])"))
     yield Rule("unit:gpus", by("sum", whole, SHARE))
-    busy = by("sum", whole, f"rate(kwhere_unit_gpu_busy_seconds_total[{window}])")
+    busy = by("sum", whole, rate("kwhere_unit_gpu_busy_seconds_total", "uuid", "mig"))
     yield Rule("unit:gpu_busy_ratio", f"clamp_max({busy} / (unit:gpus > 0), 1)")
     yield Rule("unit:gpu_utilization_ratio", f"{_used(whole)} / {_known(whole)}")
 
@@ -95,7 +102,7 @@ def _parts_of_power(holders: str) -> str:
 def node_rules(options: RuleOptions) -> Iterator[Rule]:
     """Yield the rules of nodes."""
     if KWHERE in options.exporters:
-        spent = f"rate(kwhere_node_energy_joules_total[{options.window}])"
+        spent = by("max", [*options.place, "component"], f"rate(kwhere_node_energy_joules_total[{options.window}])")
         yield Rule("node:power_watts", by("sum", options.place, spent))
     yield Rule("node:gpu_power_watts", by("sum", options.place, "gpu:power_watts"))
     yield Rule("node:gpus", by("count", options.place, by("group", [*options.place, "uuid"], "gpu:power_watts")))

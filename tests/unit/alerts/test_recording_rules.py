@@ -185,6 +185,26 @@ def test_units_nodes_and_what_they_draw(world: RuleWorld) -> None:
     world.check()
 
 
+def test_an_agent_that_two_jobs_scrape_counts_once(world: RuleWorld) -> None:
+    world.gauge("kwhere_gpu_power_watts", 300, **own(A))
+    world.gauge("kwhere_gpu_power_watts", 300, **own(A), job="again")
+    for more in ({}, {"job": "again"}):
+        place = {"cluster": "c", "node": "n1", **more}
+        unit = {**place, "manager": "slurm", "unit": "42", "run": "1"}
+        world.counter("kwhere_unit_energy_joules_total", 120, **unit, component="cpu", part="dynamic")
+        world.counter("kwhere_unit_cpu_seconds_total", 2, **unit, mode="user")
+        world.counter("kwhere_node_energy_joules_total", 200, **place, component="cpu")
+        world.gauge("kwhere_unit_gpu_share_ratio", 0.5, **unit, uuid=A, gpu="0")
+        world.counter("kwhere_unit_gpu_busy_seconds_total", 0.25, **unit, uuid=A, gpu="0")
+
+    whole = {"cluster": "c", "manager": "slurm", "unit": "42"}
+    figures = {"power_watts": 120, "cpu_cores": 2, "gpus": 0.5, "gpu_power_watts": 150, "gpu_busy_ratio": 0.5}
+    for recorded, value in figures.items():
+        world.expect(f"unit:{recorded}", (whole, value))
+    world.expect("node:power_watts", ({"cluster": "c", "node": "n1"}, 200))
+    world.check()
+
+
 def test_a_unit_that_holds_idle_gpus_is_told_case_ceems_65(world: RuleWorld) -> None:
     world.gauge("DCGM_FI_DEV_POWER_USAGE", 60, **dcgm(A))
     world.gauge("DCGM_FI_DEV_GPU_UTIL", 0, **dcgm(A))
