@@ -26,6 +26,7 @@ NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
 PROFILES = "/apis/kubeflow.org/v1/profiles"
 NOTEBOOKS = "/apis/kubeflow.org/v1/notebooks"
+WORKSPACES = "/apis/kubeflow.org/v1beta1/workspaces"
 ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
 WORKFLOWS = "/apis/argoproj.io/v1alpha1/workflows"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -109,7 +110,7 @@ class FakeKubernetes:
 
     def with_kubeflow(self) -> None:
         """Install its kinds: before, the API answers 404."""
-        for path in (PROFILES, NOTEBOOKS, WORKFLOWS):
+        for path in (PROFILES, NOTEBOOKS, WORKSPACES, WORKFLOWS):
             self._objects.setdefault(path, {})
 
     def put(self, path: str, item: Object) -> Object:

@@ -88,6 +88,19 @@ def notebook(name: str, namespace: str = "team-a", *, ready: int = 1, **annotati
     }
 
 
+def workspace(name: str, namespace: str = "team-a", state: str = "Running", **status: Any) -> Object:
+    """Return a Kubeflow workspace, its notebook of the second kind."""
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "paused": False,
+            "kind": "jupyterlab",
+            "podTemplate": {"options": {"imageConfig": "scipy_190", "podConfig": "big_gpu"}},
+        },
+        "status": {"state": state, "activity": {"lastActivity": 0, "lastUpdate": 0}, "pauseTime": 0, **status},
+    }
+
+
 def _annotation(key: str) -> str:
     names = {
         "stopped": "kubeflow-resource-stopped",

@@ -24,6 +24,7 @@ NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
 PROFILES = "/apis/kubeflow.org/v1/profiles"
 NOTEBOOKS = "/apis/kubeflow.org/v1/notebooks"
+WORKSPACES = "/apis/kubeflow.org/v1beta1/workspaces"
 ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
 WORKFLOWS = "/apis/argoproj.io/v1alpha1/workflows"
 METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"}

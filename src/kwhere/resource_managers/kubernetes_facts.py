@@ -14,12 +14,12 @@ from kwhere.discovery.kubernetes_objects import labels_of, name_of
 from kwhere.resource_managers import kubernetes_api as api
 from kwhere.resource_managers.kubernetes_gpus import GpuTypes, gpu_types
 from kwhere.resource_managers.kubernetes_kubeflow import Kubeflow, read_owners
-from kwhere.resource_managers.kubernetes_notebooks import read_notebooks
+from kwhere.resource_managers.kubernetes_notebooks import read_notebooks, read_workspaces
 from kwhere.resource_managers.kubernetes_pipelines import RUN_LABEL, read_runs
 from kwhere.resource_managers.kubernetes_settings import KubernetesSettings
 from kwhere.resource_managers.kubernetes_tenancy import NamespaceKeys, Tenancy, read_members, read_tenants
 
-_KUBEFLOW = (api.PROFILES, api.NOTEBOOKS, api.ROLE_BINDINGS, api.WORKFLOWS)
+_KUBEFLOW = (api.PROFILES, api.NOTEBOOKS, api.WORKSPACES, api.ROLE_BINDINGS, api.WORKFLOWS)
 _SELECTORS = {api.WORKFLOWS: RUN_LABEL}
 """Of what is long, the objects that are wanted, by their metadata alone."""
 _STALE_LOOKS = 3
@@ -83,6 +83,7 @@ class FactKeeper:
                 read_notebooks(self._known(api.NOTEBOOKS)),
                 read_runs(self._known(api.WORKFLOWS)),
                 read_members(self._known(api.ROLE_BINDINGS)),
+                read_workspaces(self._known(api.WORKSPACES)),
             ),
             {name_of(node): gpu_types(labels_of(node)) for node in self._known(api.NODES)},
         )
@@ -92,7 +93,10 @@ class FactKeeper:
         tenancy = self.facts.tenancy
         return Kubeflow(
             read_owners(self._known(api.PROFILES)) if self._is_fresh(api.PROFILES) else {},
-            tenancy.notebooks if self._is_fresh(api.NOTEBOOKS) else {},
+            {
+                **(tenancy.workspaces if self._is_fresh(api.WORKSPACES) else {}),
+                **(tenancy.notebooks if self._is_fresh(api.NOTEBOOKS) else {}),  # of one name, the first kind
+            },
             tenancy.runs if self._is_fresh(api.WORKFLOWS) else {},
         )
 

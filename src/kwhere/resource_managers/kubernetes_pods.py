@@ -27,6 +27,7 @@ _LABEL_TAGS = {
     "katib.kubeflow.org/experiment": "katib_experiment",
     "vm.kubevirt.io/name": "vm",
     "notebook-name": "notebook",
+    "notebooks.kubeflow.org/workspace-name": "workspace",
 }
 _LONGEST_WORD = 300
 _WORDS = {

@@ -42,6 +42,8 @@ class Tenancy:
     runs: Mapping[str, PipelineRun] = field(default_factory=dict)
     members: frozenset[tuple[str, str]] = frozenset()
     """User and namespace of everyone who may work there besides its owner."""
+    workspaces: Mapping[tuple[str, str], Notebook] = field(default_factory=dict)
+    """Notebooks of the second kind."""
 
     def of(self, unit: _U) -> _U:
         """Return a unit with its user, project, the state of its notebook and the name of its run."""
@@ -60,7 +62,9 @@ class Tenancy:
         )
 
     def _tags(self, unit: ManagerUnit | WaitingUnit, namespace: str) -> dict[str, str]:
-        notebook = self.notebooks.get((namespace, unit.tags.get("notebook", "")))
+        notebook = self.notebooks.get((namespace, unit.tags.get("notebook", ""))) or self.workspaces.get(
+            (namespace, unit.tags.get("workspace", ""))
+        )
         run = self.runs.get(unit.tags.get("pipeline_run", ""))
         tags = {} if notebook is None else notebook.tags()
         if run is not None and run.namespace == namespace:  # a label is a user's own word

@@ -18,10 +18,11 @@ from tests.kubernetes_api import (
     PROFILES,
     TOKEN,
     WORKFLOWS,
+    WORKSPACES,
     FakeKubernetes,
     kubernetes,
 )
-from tests.kubernetes_objects import container, notebook, owned, pod, profile, workflow
+from tests.kubernetes_objects import container, notebook, owned, pod, profile, workflow, workspace
 
 from kwhere.core.metrics import FORBIDDEN_LABELS
 from kwhere.core.timespan import Span
@@ -115,6 +116,43 @@ def test_notebooks_profiles_and_runs_are_told_by_the_names_of_the_reference(worl
         'kubeflow_pipeline_runs{namespace="team-a",state="running"}': 2,
         'kubeflow_pipeline_runs{namespace="team-a",state="succeeded"}': 1,
     }
+
+
+def test_workspaces_are_notebooks_of_the_second_kind(world: World) -> None:
+    world.cluster.with_kubeflow()
+    active = {"lastActivity": 1795954800, "lastUpdate": 1795955340}
+    world.cluster.put(WORKSPACES, workspace("ws", activity=active))
+    world.cluster.put(WORKSPACES, workspace("ms", activity={"lastActivity": 1795954800_000, "lastUpdate": 0}))
+    world.cluster.put(WORKSPACES, workspace("off", state="Paused", pauseTime=1795896000))
+    world.cluster.put(WORKSPACES, workspace("nb"))
+    world.cluster.put(NOTEBOOKS, notebook("nb", ready=0))
+    world.look()
+
+    told, seen = world.series(), "kubeflow_notebook_last_activity_timestamp_seconds"
+    names = ("ws", "ms", "off", "nb")  # the last is of both kinds: the first kind is shown
+    running = [told[f'kubeflow_notebook_running{{namespace="team-a",name="{name}"}}'] for name in names]
+    assert running == [1, 1, 0, 0]
+    assert [line for line in told if line.startswith(seen)] == [
+        f'{seen}{{namespace="team-a",name="{name}"}}' for name in ("ms", "ws")
+    ]
+    assert {value for line, value in told.items() if line.startswith(seen)} == {1795954800}
+    assert told['kubeflow_notebook_last_activity_check_timestamp_seconds{namespace="team-a",name="ws"}'] == 1795955340
+    assert told['kubeflow_notebook_stopped_timestamp_seconds{namespace="team-a",name="off"}'] == 1795896000
+    info = 'kubeflow_notebook_info{namespace="team-a",name="ws",image="scipy_190",server_type="jupyterlab"}'
+    assert told[info] == 1
+
+
+def test_a_pod_of_a_workspace_tells_when_that_was_last_used(world: World) -> None:
+    world.cluster.with_kubeflow()
+    world.cluster.put(WORKSPACES, workspace("ws", activity={"lastActivity": 1795954800, "lastUpdate": 0}))
+    made = {**owned("StatefulSet", "ws-x"), "labels": {"notebooks.kubeflow.org/workspace-name": "ws"}}
+    world.cluster.put(PODS, pod("ws-x-0", metadata=made))
+    world.look()
+
+    (unit,) = world.manager.fetch_units(Span(NOW - timedelta(hours=1), world.clock.now))
+
+    assert (unit.tags["kube_owner_kind"], unit.tags["workspace"]) == ("Workspace", "ws")
+    assert (unit.tags["notebook_state"], unit.tags["notebook_last_activity_at"]) == ("running", "2026-11-29T12:20:00Z")
 
 
 def test_without_kubeflow_there_is_nothing_and_no_error(world: World, capfd: pytest.CaptureFixture[str]) -> None:
