@@ -35,6 +35,9 @@ from kwhere.resource_managers.slurm_windows import SpanTooLongError, fetch_in_ha
 from kwhere.transport.commands import Finished, run_command
 
 NAME = "slurm"
+_MOST_DAMAGED = 3
+"""So many records that cannot be read may stand alone in a quiet span; more of them, and none whole, are a format of
+which nothing would be read."""
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +102,7 @@ class Slurm:
             is_read = True
             if unit is not None and unit.lived_within(span):
                 yield unit
-        if faults.count and not is_read:
+        if not is_read and (faults.torn or faults.count > _MOST_DAMAGED):
             raise SourceError(f"sacct: no record could be read; {faults.first}")
         self._tell(faults)
 
@@ -148,8 +151,9 @@ class Slurm:
         raise SourceError("scontrol show config: expected ClusterName, found none")
 
     def _of_cluster(self) -> tuple[str, ...]:
+        """A federation would have its commands tell of the jobs of all its clusters."""
         name = self._settings.slurm_cluster
-        return () if name is None else (f"--clusters={name}",)
+        return ("--local",) if name is None else (f"--clusters={name}",)
 
     def _ask_jobs(self, span: Span) -> tuple[str, Table]:
         if self._fields is None:

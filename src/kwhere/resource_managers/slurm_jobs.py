@@ -1,8 +1,8 @@
 """Jobs of SLURM as units: what `sacct` and slurmrestd say, in one shape."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -12,6 +12,15 @@ from kwhere.discovery.node_expressions import expand_nodes
 from kwhere.discovery.slurm import MANAGER
 from kwhere.resource_managers.slurm_facts import without_suffix
 from kwhere.resource_managers.slurm_words import Tres, parse_state
+
+_IS_OVER = frozenset(
+    {
+        *("completed", "cancelled", "failed", "timeout", "node_fail", "preempted", "boot_fail", "deadline"),
+        *("out_of_memory", "revoked", "launch_failed"),
+    }
+)
+_HAS_BEGUN = frozenset({"running", "suspended", "completing", "stopped", "completed", "timeout", "out_of_memory"})
+"""What was cancelled or missed its deadline may not have."""
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +53,26 @@ class SlurmJob:
     """Words to show as they are: qos, comment, exit code, …"""
 
 
+def with_whole_times(job: SlurmJob, damaged: Callable[[str], None]) -> SlurmJob | None:
+    """Return a job whose times fit its state, None where it has begun and nobody knows when; `damaged` is told.
+
+    What is over without an end ended when it had run as long as SLURM counted. Where it did not count, it stays open,
+    until slurmctld is seen not to have it.
+    """
+    state = parse_state(job.state).name
+    if job.started_at is None:
+        if state in _HAS_BEGUN:
+            damaged(f"job {job.shown_id}: expected a start of what is {state}, found none")
+            return None
+        return job
+    if job.ended_at is not None or state not in _IS_OVER:
+        return job
+    damaged(f"job {job.shown_id}: expected an end of what is {state}, found none")
+    if job.elapsed_seconds is None:
+        return job
+    return replace(job, ended_at=job.started_at + timedelta(seconds=job.elapsed_seconds))
+
+
 class JobReader:
     """Makes units of jobs; a strange state is told once."""
 
@@ -61,7 +90,9 @@ class JobReader:
             self._told.add(state.name)
             log.warning("job state is none that is known", cluster=self._cluster, state=state.name)
         nodes = self._nodes(job)
-        if nodes == () and job.ended_at is not None and job.ended_at <= job.started_at:
+        is_nowhere = nodes == () and job.ended_at is not None
+        # A federation's other clusters revoke a job some time after it was submitted to them.
+        if is_nowhere and (job.nodes.strip() or job.ended_at == job.started_at):
             return None
         unit = str(job.raw_id)
         return ManagerUnit(

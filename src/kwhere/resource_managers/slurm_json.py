@@ -7,7 +7,7 @@ from typing import Any
 from kwhere.core.errors import SourceError
 from kwhere.core.managed import Account, Accounts, ManagerAllocation, ManagerNode, Membership
 from kwhere.resource_managers.slurm_facts import parse_node_state, without_suffix
-from kwhere.resource_managers.slurm_jobs import SlurmJob
+from kwhere.resource_managers.slurm_jobs import SlurmJob, with_whole_times
 from kwhere.resource_managers.slurm_refusals import refusal
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.resource_managers.slurm_words import Tres, parse_gres, parse_tres, sluid_of, time_of
@@ -24,9 +24,15 @@ def read_jobs(document: object, faults: Faults) -> Iterator[SlurmJob]:
     """Yield the jobs of an answer; what cannot be read is counted. Raises SourceError for what is no answer."""
     for item in rows(document, "jobs"):
         try:
-            yield _job(item)
+            job: SlurmJob | None = _job(item)
+            # An answer that does not speak of ends says nothing of when it ended.
+            if job is not None and "end" in _object(item.get("time")):
+                job = with_whole_times(job, faults.add)
         except SourceError as error:
             faults.add(str(error))
+            continue
+        if job is not None:
+            yield job
 
 
 def rows(document: object, key: str) -> Iterator[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from kwhere.core.errors import SourceError
-from kwhere.resource_managers.slurm_jobs import SlurmJob
+from kwhere.resource_managers.slurm_jobs import SlurmJob, with_whole_times
 from kwhere.resource_managers.slurm_words import (
     Tres,
     parse_duration,
@@ -82,17 +82,25 @@ class Faults:
 
     count: int = 0
     first: str = ""
+    torn: int = 0
+    """Those of `count` that are no records at all."""
 
     def add(self, fault: str) -> None:
         """Count one."""
         self.count += 1
         self.first = self.first or fault
 
+    def add_torn(self, fault: str) -> None:
+        """Count one that is no record."""
+        self.torn += 1
+        self.add(fault)
+
 
 def read_job(record: Sequence[str], table: Table, faults: Faults) -> SlurmJob | None:
     """Return the job of a record; None for a step, and for what cannot be read, which is counted."""
     try:
-        return _job(dict(zip(table.fields, record, strict=True)))
+        job = _job(dict(zip(table.fields, record, strict=True)))
+        return None if job is None else with_whole_times(job, faults.add)
     except SourceError as error:
         faults.add(str(error))
         return None
@@ -115,14 +123,14 @@ def split_records(text: str, table: Table, faults: Faults) -> Iterator[Sequence[
         if seen == most and values[0] == values[-1]:
             yield values
         else:
-            faults.add(f"sacct: expected {most + 1} values that begin and end alike, found {len(values)}")
+            faults.add_torn(f"sacct: expected {most + 1} values that begin and end alike, found {len(values)}")
             # A record that was cut short must not swallow the next, which is whole by itself.
             alone = line.split(table.delimiter)
             if here == most and alone[0] == alone[-1]:
                 yield alone
         pending, seen = [], 0
     if pending:
-        faults.add("sacct: the last record is cut short")
+        faults.add_torn("sacct: the last record is cut short")
 
 
 def _job(values: dict[str, str]) -> SlurmJob | None:

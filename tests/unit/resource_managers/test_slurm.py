@@ -100,6 +100,34 @@ def test_an_answer_too_long_is_asked_for_in_halves(tmp_path: Path) -> None:
     assert ends[:3] == ["2026-10-25T01:30:00", "2026-10-25T01:00:00", "2026-10-25T00:45:00"]
 
 
+def test_case_users_23_a_federation_tells_of_this_cluster_alone(tmp_path: Path) -> None:
+    manager = slurm(tmp_path, f'echo "$@" > {tmp_path}/asked')
+    for program in ("squeue", "scontrol"):
+        (tmp_path / program).write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/{program}_asked\n', encoding="utf-8")
+        (tmp_path / program).chmod(0o755)
+
+    list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1))))
+    manager.fetch_queue()
+    manager.fetch_nodes()
+
+    for name in ("asked", "squeue_asked", "scontrol_asked"):
+        assert " --local " in f" {(tmp_path / name).read_text(encoding='utf-8')}"
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(1, True), (3, True), (4, False)])
+def test_a_damaged_record_alone_in_a_quiet_span_stops_nothing(tmp_path: Path, count: int, is_read: bool) -> None:
+    find = 'for each; do case "$each" in --delimiter=*) d="${each#*=}";; esac; done'
+    # JobIDRaw, JobID, Start, End, State, NodeList, JobName and JobIDRaw once more
+    record = 'echo "7${d}7${d}soon${d}Unknown${d}RUNNING${d}n1${d}x${d}7"'
+    manager = slurm(tmp_path, "\n".join([find, *[record] * count]))
+
+    if is_read:
+        assert list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1)))) == []
+        return
+    with pytest.raises(SourceError, match="no record could be read; time: expected"):
+        list(manager.fetch_units(Span(T0, T0 + timedelta(hours=1))))
+
+
 @pytest.mark.parametrize("words", ["Too wide of a date range in query", "Query result exceeds size limit"])
 def test_a_span_too_long_for_slurmdbd_is_asked_for_in_halves(tmp_path: Path, words: str) -> None:
     fault = f"echo 'sacct: error: slurmdbd: {words}' >&2; exit 1"

@@ -1,6 +1,7 @@
 """slurmrestd's answers: a recorded one, and the shapes of later releases."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,20 @@ def job(**changes: object) -> dict[str, object]:
 
 
 def test_later_releases_wrap_their_numbers() -> None:
-    (unit,) = units({"jobs": [job(time={"start": wrapped(1_700_000_000), "end": {"set": False, "number": 0}})]})
+    times = {"start": wrapped(1_700_000_000), "end": {"set": False, "number": 0}}
 
-    assert (unit.run, unit.ended_at, unit.state) == ("42@1700000000", None, "completed")
+    (unit,) = units({"jobs": [job(time=times, state={"current": ["RUNNING"]})]})
+
+    assert (unit.run, unit.ended_at, unit.state) == ("42@1700000000", None, "running")
+
+
+def test_case_users_56_what_is_over_without_an_end_is_counted() -> None:
+    times = {"start": 1_700_000_000, "end": 0, "elapsed": 60}
+    faults = Faults()
+
+    (found,) = read_jobs({"jobs": [job(time=times)]}, faults)
+
+    assert (found.ended_at, faults.count) == (datetime.fromtimestamp(1_700_000_060, UTC), 1)
 
 
 @pytest.mark.parametrize(

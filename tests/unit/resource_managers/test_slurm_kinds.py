@@ -534,6 +534,41 @@ def test_kind_6_5_what_is_no_instant_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "end", "damaged"),
+    [
+        pytest.param({"State": "RUNNING", "End": "Unknown"}, None, 0, id="case_users_56_running"),
+        pytest.param({"State": "COMPLETED", "End": "Unknown", "ElapsedRaw": "60"}, 1700000060, 1, id="case_users_56"),
+        pytest.param({"State": "NODE_FAIL", "End": "Unknown", "ElapsedRaw": "0"}, 1700000000, 1, id="no_time"),
+        pytest.param({"State": "COMPLETED", "End": "Unknown"}, None, 1, id="case_users_56_no_length"),
+        pytest.param({"State": "REQUEUED", "End": "Unknown"}, None, 0, id="what_is_to_run_again"),
+        pytest.param({"State": "FOO", "End": "Unknown"}, None, 0, id="a_strange_state"),
+    ],
+)
+def test_kind_6_5_what_is_over_has_an_end(changes: dict[str, str], end: int | None, damaged: int) -> None:
+    (unit,), faults = units(**changes)
+
+    assert unit.ended_at == (None if end is None else datetime.fromtimestamp(end, UTC))
+    assert faults.count == damaged
+
+
+@pytest.mark.parametrize(
+    ("changes", "damaged"),
+    [
+        pytest.param({"State": "RUNNING", "Start": "Unknown", "End": "Unknown"}, 1, id="case_users_56_no_start"),
+        pytest.param({"State": "COMPLETED", "Start": "Unknown", "End": "Unknown"}, 1, id="case_users_56_neither"),
+        pytest.param({"State": "TIMEOUT", "Start": "None"}, 1, id="no_start"),
+        pytest.param({"State": "PENDING", "Start": "Unknown", "End": "Unknown"}, 0, id="waits"),
+        pytest.param({"State": "CANCELLED by 5", "Start": "Unknown", "End": "1700000000"}, 0, id="never_began"),
+        pytest.param({"State": "DEADLINE", "Start": "Unknown", "End": "1700000000"}, 0, id="too_late"),
+    ],
+)
+def test_kind_6_5_what_has_begun_has_a_start(changes: dict[str, str], damaged: int) -> None:
+    found, faults = units(**changes)
+
+    assert (found, faults.count) == ([], damaged)
+
+
+@pytest.mark.parametrize(
     ("start", "end"), [("1700000060", "1700000000"), ("1700000000", "Unknown"), ("1700000000", "0")]
 )
 def test_kind_6_5_a_job_never_lives_less_than_no_time(start: str, end: str) -> None:

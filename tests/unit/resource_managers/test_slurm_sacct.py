@@ -142,6 +142,8 @@ def test_what_has_not_started_is_no_run_yet() -> None:
         record(JobID="42_[9-11,13%4]", Start="Unknown", End="Unknown", State="PENDING"),
         # cancelled in the queue: SLURM gives it a start at its end, and no node
         record(Start="1700000060", State="CANCELLED by 0", NodeList="None assigned"),
+        # started by another cluster of the federation
+        record(Start="1700000000", End="1700000060", State="REVOKED", NodeList="None assigned"),
     ]
 
     found, faults = units("\n".join(waiting))
