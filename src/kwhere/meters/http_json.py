@@ -17,7 +17,7 @@ from kwhere.meters.background import BackgroundMeter, BlockingSource, SlowFacts
 from kwhere.meters.http_json_settings import HttpJsonSettings, JsonReading
 from kwhere.meters.json_path import parse_path
 from kwhere.meters.meter import PLATFORM, Domain, MeterContext, Plugin, Reading
-from kwhere.meters.node_url import node_url
+from kwhere.meters.node_url import question_url
 from kwhere.meters.sample_clock import CounterClock, SampleClock
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def build(context: MeterContext) -> BackgroundMeter:
         raise Unavailable("unconfigured", "meters.http_json.readings: none are set")
     if context.fs.is_recorded:
         raise Unavailable("recorded", f"{SOURCE}: for a recorded host no service is asked")
-    places = [(reading, node_url(reading.url, settings.node_name, context.node)) for reading in settings.readings]
+    places = [(reading, question_url(reading.url, settings.node_name, context.node)) for reading in settings.readings]
     try:
         source = HttpJsonSource(settings, places, context)
     except ConfigError as error:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from kwhere.core.terms import DomainKind
 from kwhere.meters.json_path import parse_path
-from kwhere.meters.node_url import NodeNameRule, check_template
+from kwhere.meters.node_url import NodeNameRule, check_question
 from kwhere.transport.device_settings import DeviceClientSettings
 
 
@@ -67,7 +67,7 @@ class JsonReading(BaseModel):
     @field_validator("url")
     @classmethod
     def _is_template(cls, value: str) -> str:
-        return check_template(value)
+        return check_question(value)
 
     @field_validator("path", "time_path")
     @classmethod

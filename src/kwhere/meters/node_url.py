@@ -1,13 +1,16 @@
 """Addresses that hold the node's name: `https://{node}-bmc.example`."""
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kwhere.core.errors import Unavailable
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_WORD = re.compile(r"\{([A-Za-z_]*)\}")
+"""A placeholder within a question; other braces there are the question's own, as PromQL has them."""
+_AS_IT_IS = "%!$&'()*+,;=:@/?-._~[]"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 _KNOWN = ("node", "short", "name")
 _SECRET = re.compile(r"(^|[_-])(token|key|apikey|secret|password|passwd|pwd|sig|signature|auth)$", re.IGNORECASE)
@@ -32,10 +35,38 @@ def check_template(value: str) -> str:
         raise ValueError("user and password belong in a file, not in an address")
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or " " in url:
         raise ValueError("expected http:// or https:// and a host")
-    for pair in parts.query.split("&"):
+    _check_secrets(parts.query)
+    return value
+
+
+def _check_secrets(query: str) -> None:
+    for pair in query.split("&"):
         if _SECRET.search(pair.partition("=")[0]):
             raise ValueError(f"{pair.partition('=')[0]}: a secret belongs in a file, not in an address")
+
+
+def check_question(value: str) -> str:
+    """Return an address whose question may be written as it is meant, braces, quotes and backticks too.
+
+    Raises ValueError as `check_template` does, and for control characters.
+    """
+    address, _, question = value.partition("?")
+    check_template(address)
+    for name in _WORD.findall(question):
+        if name not in _KNOWN:
+            raise ValueError(f"expected {{node}}, {{short}} or {{name}}, found {{{name}}}")
+    if any(ord(character) < 32 for character in question):
+        raise ValueError("expected a question in one line")
+    _check_secrets(question)
     return value
+
+
+def question_url(template: str, rule: "NodeNameRule", node: str) -> str:
+    """Return the address of a question for this node, percent-escaped. Raises Unavailable as `node_url` does."""
+    address, mark, question = template.partition("?")
+    place = node_url(address, rule, node)
+    asked = _WORD.sub(lambda found: node_url(found[0], rule, node), question)
+    return f"{place}{mark}{quote(asked, safe=_AS_IT_IS)}"
 
 
 class NodeNameRule(BaseModel):

@@ -1,12 +1,14 @@
 """Addresses made from the node's name."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kwhere.core.errors import Unavailable
-from kwhere.meters.node_url import NodeNameRule, check_template, node_url
+from kwhere.meters.node_url import NodeNameRule, check_question, check_template, node_url, question_url
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,50 @@ def test_no_node_name_leads_to_another_host(node: str) -> None:
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_/"
     )
     assert url.count("/") == 3
+
+
+@pytest.mark.parametrize(
+    ("template", "asked"),
+    [
+        ('query=outlet_watts{node="{short}"}', 'outlet_watts{node="node7"}'),
+        ('query={__name__="pdu.outlet-watts", node="{node}"}', '{__name__="pdu.outlet-watts", node="node7.site.org"}'),
+        ('query={"pdu.outlet-watts", node=`{short}`}', '{"pdu.outlet-watts", node=`node7`}'),
+        ("query=rate(outlet_joules_total{node='{short}'}[5m])", "rate(outlet_joules_total{node='node7'}[5m])"),
+        ('query=sum by (node) (w{node=~"{short}|other"})', 'sum by (node) (w{node=~"node7|other"})'),
+        ("query=outlet_watts%7Bnode=%22{short}%22%7D", 'outlet_watts{node="node7"}'),
+        ('query=w{ort="Züri"}', 'w{ort="Züri"}'),
+    ],
+)
+def test_a_question_is_written_as_it_is_meant_case_ceems_523(template: str, asked: str) -> None:
+    url = question_url(check_question(f"https://prom/api/v1/query?{template}"), NodeNameRule(), "node7.site.org")
+
+    assert parse_qs(urlsplit(url).query) == {"query": [asked]}
+    assert url.isascii()
+    assert not set(url) & set('{}"` |<>')
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("https://prom/?query=up{nodes}", "expected {node}"),
+        ("https://prom/?query={host}", "expected {node}"),
+        ("https://{host}/?query=up", "expected {node}"),
+        ("https://a b/?query=up", "https://"),
+        ("https://prom/?query=up{a='b'}&token=abc", "in a file"),
+        ("https://prom/?query=up\nGET /", "in one line"),
+    ],
+)
+def test_a_wrong_question_is_refused(template: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        check_question(template)
+
+
+@given(st.text(max_size=60))
+def test_any_question_is_one_address_or_refused(text: str) -> None:
+    try:
+        url = question_url(check_question(f"https://prom/?query={text}"), NodeNameRule(), "node7")
+    except (ValueError, Unavailable):
+        return
+    assert url.isascii()
+    assert " " not in url
+    assert urlsplit(url).hostname == "prom"
