@@ -1,6 +1,5 @@
 """Virtual machines by libvirt's XML, running or defined, else by QEMU's command line."""
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +12,8 @@ _NOVA = "{*}"
 _MEMORY_UNITS = {"b": 1, "bytes": 1, "KB": 10**3, "k": 2**10, "KiB": 2**10, "MB": 10**6, "M": 2**20, "MiB": 2**20}
 _MEMORY_UNITS |= {"GB": 10**9, "G": 2**30, "GiB": 2**30, "TB": 10**12, "T": 2**40, "TiB": 2**40}
 _FILES_SEARCHED = 2000
+_MOST_DIGITS, _MOST_CPUS, _MOST_BYTES = 19, 1_000_000, 1 << 56
+"""What is more is no size of a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ def _read(path: Path) -> DomainXml | None:
 def _vcpus(element: ElementTree.Element | None) -> int | None:
     if element is None:
         return None
-    return _number(element.get("current")) or _number(element.text)
+    found = _number(element.get("current")) or _number(element.text)
+    return found if found is not None and 0 < found <= _MOST_CPUS else None
 
 
 def _memory(element: ElementTree.Element | None) -> int | None:
@@ -121,7 +123,8 @@ def _memory(element: ElementTree.Element | None) -> int | None:
         return None
     amount = _number(element.text)
     factor = _MEMORY_UNITS.get(element.get("unit", "KiB"))
-    return amount * factor if amount is not None and factor is not None else None
+    found = amount * factor if amount is not None and factor is not None else 0
+    return found if 0 < found <= _MOST_BYTES else None
 
 
 def _text(element: ElementTree.Element | None, path: str) -> str | None:
@@ -135,6 +138,5 @@ def _attribute(element: ElementTree.Element | None, path: str, name: str) -> str
 
 
 def _number(text: str | None) -> int | None:
-    with contextlib.suppress(ValueError, TypeError):
-        return int((text or "").strip()) if len(text or "") < 24 else None
-    return None
+    word = (text or "").strip()
+    return int(word) if word.isascii() and word.isdigit() and len(word) < _MOST_DIGITS else None

@@ -81,11 +81,10 @@ class OpenStackManager:
         servers = self._live_servers()
         reading = self._reading(servers)
         waiting = (waiting_of(record, reading) for record in servers)
-        ids = (text(record.get("id")) for record in servers)
-        return Queue(
-            tuple(unit for unit in waiting if unit is not None),
-            frozenset(unit_id(uuid.lower()) for uuid in ids if uuid is not None),
-        )
+        ids = [text(record.get("id")) for record in servers]
+        living = frozenset(unit_id(uuid.lower()) for uuid in ids if uuid is not None)
+        # One without an id may be any of them.
+        return Queue(tuple(unit for unit in waiting if unit is not None), None if None in ids else living)
 
     def fetch_accounts(self) -> Accounts:
         """Return all projects and the users with a role in them, groups resolved."""

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 from kwhere.core.errors import SourceError
 from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import Nova
-from kwhere.resource_managers.rest_values import inner, listed, objects, text
+from kwhere.resource_managers.rest_values import inner, objects, records, text
 
 _MOST_PAGES = 10_000
 
@@ -19,13 +19,12 @@ def compute_rows(
     for _ in range(_MOST_PAGES):
         paging = {"limit": str(page_size), **({"marker": marker} if marker else {})}
         document = nova.get(path, {**params, **paging})
-        rows = listed(document, key, path)
-        yield from objects(rows)
+        rows = records(document, key, path)
+        yield from rows
         # The link's address may be one that only the cloud itself reaches: that there is one is what counts.
         if not rows or not any(link.get("rel") == "next" for link in objects(document.get(f"{key}_links"))):
             return
-        last = next(objects(rows[-1:]), None)
-        following = None if last is None else text(str(last.get("id") or ""))
+        following = text(str(rows[-1].get("id") or ""))
         if following is None or following == marker:
             raise SourceError(f"{path}: expected another id in the last of {key}, to go on from")
         marker = following
@@ -40,7 +39,7 @@ def identity_rows(
     asked = dict(params or {})
     for _ in range(_MOST_PAGES):
         document = keystone.identity(path, asked)
-        found += objects(listed(document, key, path))
+        found += records(document, key, path)
         following = text(inner(document, "links").get("next"))
         if following is None:
             if is_whole and document.get("truncated") is True:

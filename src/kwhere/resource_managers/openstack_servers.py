@@ -13,6 +13,8 @@ from kwhere.resource_managers.openstack_names import Names
 from kwhere.resource_managers.rest_values import count, inner, instant, objects, text
 
 _MIB = 1024 * 1024
+_MOST_CPUS, _MOST_MIB, _MOST_GPUS = 1_000_000, 1 << 36, 10_000
+"""What is more is no size of a server."""
 _GPU_RESOURCE = re.compile(r"resources[A-Za-z0-9_-]*:(?P<class>VGPU|PGPU|CUSTOM_\w*GPU\w*)")
 _ALIAS = "pci_passthrough:alias"
 _NOTHING_HELD = ManagerAllocation(cpus=0.0, memory_bytes=0, nodes=0)
@@ -113,8 +115,8 @@ def _allocation(state: str, record: Mapping[str, object], reading: Reading) -> M
     flavor = _flavor(record, reading)
     vcpus, ram_mib = count(flavor.get("vcpus")), count(flavor.get("ram"))
     return ManagerAllocation(
-        cpus=float(vcpus) if vcpus else None,
-        memory_bytes=ram_mib * _MIB if ram_mib else None,
+        cpus=float(vcpus) if vcpus and vcpus <= _MOST_CPUS else None,
+        memory_bytes=_bytes(ram_mib) if ram_mib else None,
         gpus=gpus_of(inner(flavor, "extra_specs"), reading.gpu_aliases),
         nodes=1,
     )
@@ -134,8 +136,12 @@ def gpus_of(extra_specs: Mapping[str, object], aliases: Mapping[str, str]) -> di
     return found
 
 
+def _bytes(mib: int | None) -> int | None:
+    return mib * _MIB if mib is not None and mib <= _MOST_MIB else None
+
+
 def _add(found: dict[str, float], model: str | None, number: int | None) -> None:
-    if model is not None and number:
+    if model is not None and number and number <= _MOST_GPUS:
         found[model] = found.get(model, 0.0) + float(number)
 
 
@@ -173,10 +179,10 @@ def node_of(record: Mapping[str, object]) -> ManagerNode | None:
         reason=text(inner(record, "service").get("disabled_reason")),
         type=text(record.get("hypervisor_type")),
         cpus=float(vcpus) if vcpus else None,
-        memory_bytes=memory_mib * _MIB if memory_mib else None,
+        memory_bytes=_bytes(memory_mib) if memory_mib else None,
         allocated=ManagerAllocation(
             cpus=float(used) if used is not None else None,
-            memory_bytes=used_mib * _MIB if used_mib is not None else None,
+            memory_bytes=_bytes(used_mib),
         )
         if is_known
         else None,

@@ -22,6 +22,7 @@ from kwhere.resource_managers.proxmox_guests import (
     accounts_of,
     facts_of,
     guest_of,
+    is_nameless,
     nearest_start,
     node_of,
     start_of,
@@ -60,9 +61,10 @@ class ProxmoxManager:
 
     def watch(self, cursor: str | None) -> Changes:
         """Return the guests there are: all of them unless one's configuration could not be read."""
-        guests, now = self._guests(), self._now()
+        rows, now = self._resources(), self._now()
+        guests = [guest for row in rows if (guest := guest_of(row)) is not None and guest.kind == self._kind]
         units: list[ManagerUnit] = []
-        is_whole = True
+        is_whole = not any(is_nameless(row, self._kind) for row in rows)
         for guest in guests:
             facts = self._facts_of(guest)
             is_whole = is_whole and facts is not None
@@ -90,10 +92,6 @@ class ProxmoxManager:
     def close(self) -> None:
         """Give back the connections."""
         self._api.close()
-
-    def _guests(self) -> list[Guest]:
-        found = (guest_of(row) for row in self._resources())
-        return [guest for guest in found if guest is not None and guest.kind == self._kind]
 
     def _resources(self) -> list[Record]:
         return self._api.rows("/cluster/resources", {"type": "vm"})

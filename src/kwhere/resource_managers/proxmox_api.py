@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.resource_managers.proxmox_settings import ProxmoxSettings
-from kwhere.resource_managers.rest_values import decode, listed, objects
+from kwhere.resource_managers.rest_values import decode, records
 from kwhere.transport.credentials import check_base_url
 from kwhere.transport.http import HttpClient
 
@@ -26,7 +26,7 @@ class ProxmoxApi:
 
     def rows(self, path: str, params: Mapping[str, str] | None = None) -> list[Record]:
         """Return the objects of a list. Raises Unavailable and SourceError."""
-        return list(objects(listed(self._ask(path, params or {}), "data", path)))
+        return records(self._ask(path, params or {}), "data", path)
 
     def record(self, path: str) -> Record:
         """Return one object. Raises Unavailable and SourceError."""

@@ -25,6 +25,7 @@ QEMU = "qemu"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DEVICE = re.compile(r"hostpci[0-9]{1,2}")
 _POOL_PATH = "/pool/"
+_LONGEST_UPTIME_SECONDS = 40 * 365 * 86_400
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 
 Record = Mapping[str, object]
@@ -85,6 +86,11 @@ def guest_of(row: Record) -> Guest | None:
     )
 
 
+def is_nameless(row: Record, kind: str) -> bool:
+    """Return whether a row is a guest of `kind` without what would tell which one: any may be meant."""
+    return text(row.get("type")) == kind and not count(row.get("template")) and guest_of(row) is None
+
+
 def facts_of(config: Record, gpu_mappings: Mapping[str, str]) -> GuestFacts:
     """Return what a guest's configuration says."""
     uuid = _option(text(config.get("smbios1")) or "", "uuid")
@@ -135,7 +141,7 @@ def owner_of(guest: Guest, owner_tag: str) -> str | None:
 
 def start_of(guest: Guest, now: datetime) -> datetime | None:
     """Return when a running guest was started, to a second or two; None for one that does not run."""
-    if not guest.is_running or guest.uptime_seconds <= 0:
+    if not guest.is_running or not 0 < guest.uptime_seconds < _LONGEST_UPTIME_SECONDS:
         return None
     return (now - timedelta(seconds=guest.uptime_seconds)).replace(microsecond=0)
 

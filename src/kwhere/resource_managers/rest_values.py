@@ -11,6 +11,8 @@ _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 
+_YEARS = range(1970, 2201)
+
 
 def decode(body: bytes, place: str) -> Mapping[str, object]:
     """Return the JSON object of an answer. Raises SourceError."""
@@ -30,6 +32,15 @@ def listed(document: Mapping[str, object], key: str, place: str) -> list[object]
     if not isinstance(value, list):
         raise SourceError(f"{place}: expected a list of {key}")
     return value
+
+
+def records(document: Mapping[str, object], key: str, place: str) -> list[Mapping[str, object]]:
+    """Return the list of objects under `key`. Raises SourceError: one left out would be taken for gone."""
+    found = listed(document, key, place)
+    strange = next((each for each in found if not isinstance(each, Mapping)), None)
+    if strange is not None or None in found:
+        raise SourceError(f"{place}: expected a list of objects, found {str(strange)[:40]!r} among them")
+    return [each for each in found if isinstance(each, Mapping)]
 
 
 def objects(value: object) -> Iterator[Mapping[str, object]]:
@@ -66,6 +77,7 @@ def instant(value: object) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(value)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+    return found if found.year in _YEARS else None

@@ -181,6 +181,33 @@ def test_what_a_machine_says_of_itself_cannot_end_its_answer() -> None:
     assert unit_of(Domain(xml, "running"), ("c1", "hv1"), Owners(), NOON).state == "running"
 
 
+@pytest.mark.parametrize("word", ["-1", "0", "1e9", "9" * 18, "9" * 40, "", "\u0663", "0x10", "1_0"])
+def test_a_size_that_is_none_is_not_known(word: str) -> None:
+    xml = domain(1, "m").replace("<vcpu>2<", f"<vcpu current='{word}'>{word}<").replace(">64<", f">{word}<")
+
+    given = unit_of(Domain(xml, "running"), ("c1", "hv1"), Owners(), NOON).allocation
+
+    assert (given.cpus, given.memory_bytes) == (None, None)
+
+
+BOMB = "".join(f"<!ENTITY {chr(98 + at)} '{f'&{chr(97 + at)};' * 10}'>" for at in range(9))
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        f"<!DOCTYPE d [<!ENTITY a '{'a' * 60}'>{BOMB}]><domain><name>&j;</name><uuid>{uuid_of(1)}</uuid></domain>",
+        f"<!DOCTYPE d [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><domain><name>&a;</name><uuid>{uuid_of(1)}</uuid></domain>",
+        "<domain>" * 50_000,
+        "<domain>" * 20_000 + "</domain>" * 20_000,
+    ],
+    ids=["bomb", "file", "open", "deep"],
+)
+def test_xml_that_would_harm_is_no_machine(xml: str) -> None:
+    with pytest.raises(SourceError, match="expected the XML of a domain"):
+        unit_of(Domain(xml, "running"), ("c1", "hv1"), Owners(), NOON)
+
+
 DEVICE = """<device><name>{name}</name><capability type='pci'><class>{kind}</class>
 <product id='0x20f1'>{product}</product><vendor id='{vendor}'>NVIDIA</vendor>{more}</capability></device>"""
 VENDOR, A100 = "0x10de", "GA100 [A100 PCIe 40GB]"

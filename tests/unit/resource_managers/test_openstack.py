@@ -1,6 +1,7 @@
 """OpenStack: logging in, paging, who owns a server, and when it ran."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -266,6 +267,37 @@ def test_nonsense_is_told(cloud: Cloud, manager: OpenStackManager, body: bytes) 
 
     with pytest.raises(SourceError, match="servers/detail: expected"):
         units_of(manager)
+
+
+@pytest.mark.parametrize("row", [None, 5, "x", []])
+def test_a_list_with_something_else_in_it_is_no_list(cloud: Cloud, manager: OpenStackManager, row: object) -> None:
+    cloud.bodies["/v2.1/servers/detail"] = json.dumps({"servers": [server(1), row]}).encode()
+    cloud.bodies["/v3/role_assignments"] = json.dumps({"role_assignments": [row]}).encode()
+
+    for ask in (manager.fetch_queue, manager.fetch_accounts, lambda: units_of(manager)):
+        with pytest.raises(SourceError, match="expected a list of objects, found"):
+            ask()
+
+
+def test_a_server_without_an_id_may_be_any(cloud: Cloud, manager: OpenStackManager) -> None:
+    cloud.servers = [server(1), server(2, id=None)]
+
+    assert manager.fetch_queue().living is None
+
+
+@pytest.mark.parametrize("created", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 5, None, "yesterday"])
+def test_a_time_of_creation_that_is_none_leaves_the_launch(created: object) -> None:
+    unit = read(created=created)
+
+    assert (unit.started_at, unit.submitted_at) == (NOON + timedelta(seconds=20), None)
+
+
+@pytest.mark.parametrize("number", [-1, 10**14, 10**30, True, "1.5", float("inf"), [], None])
+def test_a_size_that_is_none_is_not_known(number: object) -> None:
+    specs = {"pci_passthrough:alias": "a100:99999999", "resources:VGPU": number}
+    given = read(flavor={"vcpus": number, "ram": number, "extra_specs": specs}).allocation
+
+    assert (given.cpus, given.memory_bytes, dict(given.gpus)) == (None, None, {})
 
 
 def test_one_bad_server_is_counted_and_the_others_are_read(cloud: Cloud, manager: OpenStackManager) -> None:

@@ -222,6 +222,31 @@ def test_nonsense_is_not_taken_for_no_guests(world: World, body: bytes) -> None:
         world.machines.watch(None)
 
 
+@pytest.mark.parametrize("changes", [{"vmid": None}, {"vmid": "x"}, {"node": None}, {"node": 5}])
+def test_a_guest_that_says_not_which_one_it_is_makes_nobody_vanish(world: World, changes: dict[str, Any]) -> None:
+    world.site.guests, world.site.configs["qemu/100"] = [machine(100)], config()
+    assert world.machines.watch(None).is_relisted
+
+    world.site.guests = [{**machine(100), **changes}]
+
+    assert (world.machines.watch(None).units, world.machines.watch(None).is_relisted) == ((), False)
+    assert world.containers.watch(None).is_relisted
+
+
+def test_a_list_with_something_else_in_it_is_no_list(world: World) -> None:
+    world.site.bodies["/cluster/resources"] = b'{"data": [5]}'
+
+    with pytest.raises(SourceError, match="expected a list of objects, found '5'"):
+        world.machines.watch(None)
+
+
+@pytest.mark.parametrize("uptime", [2**40, -5, "x", None, 1.5])
+def test_an_uptime_that_is_none_tells_no_start(world: World, uptime: object) -> None:
+    world.site.guests = [container(101, uptime=uptime)]
+
+    assert world.containers.watch(None).units == ()
+
+
 def test_a_token_in_the_clear_is_refused(tmp_path: Path) -> None:
     words = {"manager": "proxmox", "cluster": "c1", "url": "http://pve.example:8006", "token_file": str(tmp_path)}
 
