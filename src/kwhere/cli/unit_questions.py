@@ -4,7 +4,7 @@ import heapq
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ import click
 from kwhere.cli.client import Api, Json
 from kwhere.cli.unit_values import cpu_seconds
 from kwhere.core.errors import ConfigError, SourceError
+from kwhere.discovery.node_expressions import expand_nodes
 
 SORTS: Mapping[str, Callable[[Json], Any]] = {
     "energy_joules": lambda u: u["energy_joules_total"],
@@ -31,6 +32,8 @@ _SHORT = {
     "start": "started_at",
     "end": "ended_at",
 }
+MOST_NODES = 256
+"""Each is a question of its own."""
 MOST_WAITING = 10_000
 """So many that wait are looked through for an id or words."""
 WAITING = frozenset({"pending", "pd"})
@@ -86,7 +89,7 @@ def several(text: str | None) -> list[str | None]:
 def ask_units(
     api: Api, filters: Mapping[str, str | None], fixed: Mapping[str, str | None], sort: Sort, limit: int
 ) -> Iterator[Json]:
-    """Yield units in the order of the sort; `filters` may hold several values each, `fixed` hold one."""
+    """Yield units in the order of the sort, each once; `filters` may hold several values each, `fixed` hold one."""
     names = list(filters)
     questions = [
         dict(zip(names, values, strict=True))
@@ -94,7 +97,33 @@ def ask_units(
     ]
     asked = {**fixed, "sort": sort.parameter}
     answers = [api.pages("/units", {**question, **asked}, limit) for question in questions]
-    yield from itertools.islice(heapq.merge(*answers, key=sort.place), limit)
+    units: Iterator[Json] = heapq.merge(*answers, key=sort.place)
+    if len(several(filters.get("node"))) > 1:
+        units = _each_once(units)
+    yield from itertools.islice(units, limit)
+
+
+def _each_once(units: Iterable[Json]) -> Iterator[Json]:
+    """A unit that ran on several nodes is in the answers about each."""
+    seen: set[tuple[str, ...]] = set()
+    for unit in units:
+        key = (unit["cluster"], unit["manager"], unit["unit"], unit["run"])
+        if key not in seen:
+            seen.add(key)
+            yield unit
+
+
+def node_text(text: str | None) -> str | None:
+    """Return nodes as `several` takes them: `n[1-3,5],m1` is written out. Raises UsageError."""
+    if text is None or "[" not in text:
+        return text
+    try:
+        names = expand_nodes(text)
+    except SourceError as error:
+        raise click.UsageError(f"--nodelist: {error}") from error
+    if len(names) > MOST_NODES:
+        raise click.UsageError(f"--nodelist: expected at most {MOST_NODES} nodes, found {len(names)}")
+    return ",".join(names)
 
 
 def ask_waiting(

@@ -13,7 +13,17 @@ from kwhere.cli.streams import color_option, say
 from kwhere.cli.unit_absence import Absence, Wanted, unread_managers, why_not, why_nothing
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
-from kwhere.cli.unit_questions import SORTS, WAITING, Sort, ask_units, ask_waiting, job_text, parse_sort, several
+from kwhere.cli.unit_questions import (
+    SORTS,
+    WAITING,
+    Sort,
+    ask_units,
+    ask_waiting,
+    job_text,
+    node_text,
+    parse_sort,
+    several,
+)
 from kwhere.cli.unit_values import local_time
 
 READ_AT_ONCE = 20
@@ -30,10 +40,10 @@ _SEVERAL = ("user", "project", "cluster", "manager", "queue", "node")
 @click.option("-u", "--user", help="Only units of this user, or of several: alice,bob")
 @click.option("-a", "--allusers", is_flag=True, help="All that you may see: so it is anyway without -u")
 @click.option("-A", "--account", "project", help="Only units of this account (project), or of several")
-@click.option("-M", "--cluster", "--clusters", help="Only units of this cluster, or of several")
+@click.option("-M", "--cluster", "--clusters", help="Only units of this cluster, or of several; all")
 @click.option("-m", "--manager", help="Only units of this manager: slurm, kubernetes, docker, systemd, process, …")
 @click.option("-r", "--partition", "--queue", "queue", help="Only units of this partition, queue or namespace")
-@click.option("-N", "--node", "--nodelist", "node", help="Only units that ran on this node, or on several")
+@click.option("-N", "--node", "--nodelist", "node", help="Only units that ran on this node, or on several: n[1-3]")
 @click.option(
     "-s", "--state", help="Only units in these states: running, ended, pending, failed,timeout, … or CD, F, TO"
 )
@@ -93,6 +103,9 @@ class _Question:
         self.sort: Sort = parse_sort(given["sort"], is_ascending=given["ascending"])
         self.jobs = job_text([*given["ids"], *given["jobs"]])
         self.filters: dict[str, str | None] = {name: given[name] for name in _SEVERAL}
+        self.filters["node"] = node_text(given["node"])
+        if (given["cluster"] or "").lower() == "all":
+            self.filters["cluster"] = None
         states = [word.strip() for word in (given["state"] or "").split(",") if word.strip()]
         self.states = [word for word in states if word.lower() not in WAITING]
         self.waits = len(self.states) < len(states)

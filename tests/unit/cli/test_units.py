@@ -114,6 +114,33 @@ def test_several_users_and_accounts_are_one_list_in_one_order(api: CommandApi, a
     assert {query["project"] for query in api.questions("/units")} == {"vision"}
 
 
+def test_a_list_of_nodes_is_as_slurm_writes_it_and_names_each_unit_once(api: CommandApi, ask: Any) -> None:
+    on = {"n1": ["1", "3"], "n2": ["1", "2"], "n3": ["3"], "m7": []}
+    api.routes["/units"] = lambda query: (
+        200,
+        {"items": [{**PLAIN, "unit": unit} for unit in on[query["node"]]], "next": None},
+    )
+
+    _, out, _ = ask("-N", "n[1-3],m7", "-n", "--csv", "-o", "unit")
+
+    assert sorted(out.split()) == ["1", "2", "3"]
+    assert {query["node"] for query in api.questions("/units")} == {"n1", "n2", "n3", "m7"}
+
+
+@pytest.mark.parametrize("nodes", ["n[1-", "n[3-1]", "n[1-1000]", "n[a]"])
+def test_what_is_no_list_of_nodes_is_a_mistyped_command(api: CommandApi, ask: Any, nodes: str) -> None:
+    code, out, err = ask("-N", nodes)
+
+    assert (code, out) == (2, "")
+    assert "--nodelist: " in err
+
+
+def test_all_clusters_are_no_cluster_of_that_name(api: CommandApi, ask: Any) -> None:
+    ask("-M", "all")
+
+    assert "cluster" not in api.questions("/units")[0]
+
+
 def test_pages_are_followed_by_their_key_until_the_limit(api: CommandApi, ask: Any) -> None:
     def answer(query: Query) -> tuple[int, object]:
         first = int(query.get("after", "0"))
