@@ -80,6 +80,8 @@ class CapacityView:
     cpus: AmountView | None
     memory_bytes: AmountView | None
     gpus: dict[str, AmountView]
+    nodes_unreported: int
+    """Nodes of which no agent was ever read."""
 
 
 @dataclass(frozen=True, slots=True)

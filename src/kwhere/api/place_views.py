@@ -90,6 +90,7 @@ def capacity_view(row: CapacityRow) -> CapacityView:
         cpus=_amount_view(row.cpus),
         memory_bytes=_amount_view(row.memory),
         gpus=_gpus_view(row.gpus),
+        nodes_unreported=row.nodes_unreported,
     )
 
 

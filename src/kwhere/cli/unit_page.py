@@ -165,15 +165,21 @@ def _factor(item: Json, emissions: Sequence[Json]) -> str:
     first = next((source for source in averages if source.get("reporting")), (averages or emissions)[0])
     grams, energy = item["emissions_grams"], item["energy_joules_total"]
     mean = f" at {significant(grams / energy * 3.6e6)} g/kWh with PUE" if grams and energy else ""
-    return f"{mean} (zone {first['zone']}, {first['provider']}, {first['basis']}, {first['quality']})"
+    return f"{mean} ({_source_words(first)})"
+
+
+def _source_words(source: Json) -> str:
+    """Return where a factor is from, each word once: the provider `static` has factors of the quality `static`."""
+    words = (f"zone {source['zone']}", source["provider"], source["basis"], source["quality"])
+    return ", ".join(dict.fromkeys(words))
 
 
 def _beside(item: Json, emissions: Sequence[Json]) -> Iterator[str]:
     """Yield what is never added to operational average grams: marginal ones, cost, embodied carbon, water."""
     for source in emissions:
         if source["basis"] == "marginal":
-            where = f"zone {source['zone']}, {source['provider']}, marginal, {source['quality']}"
-            yield from labelled("CO2e marginal", f"{quantity(source['grams'], MASS)} ({where})")
+            text = f"{quantity(source['grams'], MASS)} ({_source_words(source)})"
+            yield from labelled("CO2e marginal", text)
     for cost in item.get("costs") or []:
         part = "" if cost["is_whole"] else " (no tariff was in force at times)"
         yield from labelled("Cost", f"{money(cost['amount'])} {cost['currency']}{part}")

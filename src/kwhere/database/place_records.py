@@ -125,6 +125,8 @@ class CapacityRow:
     cpus: Amount | None
     memory: Amount | None
     gpus: Mapping[str, Amount] = field(default_factory=dict)
+    nodes_unreported: int = 0
+    """Nodes of which no agent was ever read."""
 
 
 @dataclass(frozen=True, slots=True)

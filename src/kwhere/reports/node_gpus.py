@@ -9,6 +9,7 @@ from kwhere.core.timespan import Span
 from kwhere.database.gpu_records import GpuHold
 from kwhere.reports.gpu_words import cause_words, down_words, recovery_words
 from kwhere.reports.node_charts import NewestValue, newest_values
+from kwhere.reports.reconciliation import NO_STORE
 from kwhere.reports.sources import Sources
 from kwhere.series.charts import NodeRef
 
@@ -57,7 +58,7 @@ class NodeGpu:
     pci: str
     is_up: bool
     trouble: str
-    """Why it gives no figures; empty while it does."""
+    """Why it gives no figures; empty while it does. Without samples nobody knows whether it is up."""
     utilisation_ratio: float | None
     power_watts: float | None
     limit_watts: float | None
@@ -95,6 +96,8 @@ class _Newest:
     """The newest samples of a node's GPUs, by metric and device."""
 
     by_metric: Mapping[str, Mapping[str, Sequence[NewestValue]]]
+    why_none: str
+    """Why there may be no samples of a GPU."""
 
     def of(self, metric: str, uuid: str) -> Sequence[NewestValue]:
         return self.by_metric.get(metric, {}).get(uuid, ())
@@ -142,7 +145,8 @@ def node_gpus(sources: Sources, ref: NodeRef, span: Span) -> list[NodeGpu]:
         one.labels.get("xid", ""): one.labels.get("meaning", "")
         for one in newest_values(sources, ref, "kwhere_gpu_xid_info", span)
     }
-    newest = _Newest({metric: _by_device(newest_values(sources, ref, metric, span)) for metric in _METRICS})
+    by_metric = {metric: _by_device(newest_values(sources, ref, metric, span)) for metric in _METRICS}
+    newest = _Newest(by_metric, NO_STORE if sources.series is None else "no samples of it in this span")
     found = [_gpu(labels, newest, holds, meanings) for labels in identities.values()]
     return sorted(found, key=lambda gpu: (int(gpu.index) if gpu.index.isdigit() else 1 << 30, gpu.uuid))
 
@@ -170,7 +174,7 @@ def _gpu(labels: Mapping[str, str], newest: _Newest, holds: Sequence[GpuHold], m
         driver=labels.get("driver", ""),
         pci=labels.get("pci", ""),
         is_up=not is_down,
-        trouble="not seen of late" if up is None else down_words(up.labels.get("reason", "")) if is_down else "",
+        trouble=newest.why_none if up is None else down_words(up.labels.get("reason", "")) if is_down else "",
         utilisation_ratio=value("utilization_ratio"),
         power_watts=value("power_watts"),
         limit_watts=None if is_down else newest.one("kwhere_gpu_power_limit_watts", uuid, kind="enforced"),

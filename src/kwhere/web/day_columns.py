@@ -71,7 +71,7 @@ def column_chart(stacks: Sequence[Stack], column: Column) -> ColumnChart:
     marks = (
         [keys[0], keys[len(keys) // 2], keys[-1]]
         if len(keys) >= FEW
-        else [", ".join(dict.fromkeys((keys[0], keys[-1])))]
+        else [" – ".join(dict.fromkeys((keys[0], keys[-1])))]
     )
     return ColumnChart(pieces, marks, highest)
 

@@ -81,6 +81,11 @@ def column_of(values: Iterable[float | None], quantity: str) -> Column:
     return Column(quantity, choose_scale(known, SCALES[quantity]), bool(known))
 
 
+def sentence(text: str) -> str:
+    """Return words with a capital at their beginning and the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def number_text(value: float) -> str:
     """Return three significant digits, thousands apart, `<0.001` for what would be a row of zeros."""
     if 0 < abs(value) < SMALLEST:

@@ -106,6 +106,7 @@ def build_environment() -> Environment:
         "duration": duration,
         "full": formatting.full,
         "figure": formatting.number_text,
+        "sentence": formatting.sentence,
     }
     environment.globals |= {
         "no_data": formatting.no_data,

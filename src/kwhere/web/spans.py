@@ -1,5 +1,6 @@
 """The span a page shows: chips for the usual ones, `from` and `to` for any other; the URL holds it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -45,7 +46,7 @@ class SpanChoice:
     @property
     def text(self) -> str:
         """Return the span in words: `last 1 h`."""
-        return f"last {CHIPS.get(self.name, self.name)}" if self.name else "custom span"
+        return f"last {_spaced(self.name)}" if self.name else "custom span"
 
     @property
     def live_query(self) -> str:
@@ -57,6 +58,11 @@ class SpanChoice:
     def query(self) -> dict[str, str]:
         """Return the parameters that name this span again."""
         return {"from": self.span.start.isoformat(), "to": self.span.end.isoformat()}
+
+
+def _spaced(name: str) -> str:
+    """Return the name of a span with a space before each unit: `90 d`, `1 h 30 min`."""
+    return CHIPS.get(name) or re.sub(r"(\d)([a-z])", r"\1 \2", name)
 
 
 def choose_span(path: str, params: Mapping[str, str], now: datetime, zone: ZoneInfo, default: str = "1h") -> SpanChoice:

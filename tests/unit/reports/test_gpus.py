@@ -174,7 +174,7 @@ def test_without_series_the_account_still_says_who_holds_what() -> None:
     assert (gpu.index, gpu.model, gpu.trouble, gpu.power_watts, gpu.is_held) == (
         "0",
         H100,
-        "not seen of late",
+        "no store of series is set up",
         None,
         True,
     )

@@ -80,8 +80,11 @@ def capacity(moment: Moment, cluster: str | None) -> tuple[CapacityRow, ...]:
     if cluster is not None:
         statement = statement.where(_clusters.name == cluster)
     groups: dict[tuple[str, str, str], list[ManagerNodeRecord]] = {}
-    for row in moment.connection.execute(statement):
-        groups.setdefault((row.cluster, row.manager, row.type or ""), []).append(_record(row))
+    rows = moment.connection.execute(statement).all()
+    book = host_book(moment.connection, {row.cluster_id for row in rows})
+    for row in rows:
+        node = _reported(_record(row), book.hosts(row.cluster_id, row.name))
+        groups.setdefault((row.cluster, row.manager, row.type or ""), []).append(node)
     return tuple(_capacity_row(nodes) for _, nodes in sorted(groups.items()))
 
 
@@ -97,6 +100,7 @@ def _capacity_row(nodes: Sequence[ManagerNodeRecord]) -> CapacityRow:
         cpus=_added(node.cpus for node in nodes),
         memory=_added(node.memory for node in nodes),
         gpus={model: _sum_of([node.gpus[model] for node in nodes if model in node.gpus]) for model in models},
+        nodes_unreported=sum(not node.is_reporting for node in nodes),
     )
 
 

@@ -1,7 +1,7 @@
 """User and Project: who used what within a span, the trend of it, who belongs together, and the units behind it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -16,10 +16,11 @@ from kwhere.database.account_records import AccountQuery, AccountRecord
 from kwhere.database.grid import HOUR_NS, Grid, to_ns
 from kwhere.database.periods import Period, periods
 from kwhere.database.place_records import MembershipRecord, WaitingQuery
-from kwhere.database.records import UnitQuery, UnitSort, UsageBy, UsageReport, UsageRow
+from kwhere.database.records import UnitQuery, UsageBy, UsageReport, UsageRow
 from kwhere.web.day_columns import ColumnChart, Layer, Stack, column_chart
 from kwhere.web.formatting import Column, column_of, fill_of, recent_time_tag
-from kwhere.web.pages.usage import SumRow, sum_row
+from kwhere.web.pages.running import running_units
+from kwhere.web.pages.usage import SumRow, has_clusters, sum_row
 from kwhere.web.pages.waiting import waiting_rows
 from kwhere.web.rendering import Pages, url
 from kwhere.web.spans import SpanChoice, choose_span
@@ -102,6 +103,7 @@ def user_page(pages: Pages, request: Request) -> Response:
         "report": by_project,
         "totals": _totals(by_project),
         "sums": sums,
+        "has_clusters": has_clusters(sums),
         "sum_energy": column_of([row.energy_joules for row in sums], "energy"),
         "sum_grams": column_of([row.grams for row in sums], "mass"),
         "running": sum(record.units_running for record in records),
@@ -126,8 +128,9 @@ def project_page(pages: Pages, request: Request) -> Response:
         "records": records,
         "members": _members(members.items, rows),
         "has_more_members": members.next is not None,
-        "members_csv": "/api/v1/memberships?" + urlencode({"project": name, "format": "csv"}),
+        "members_csv": url("/api/v1/memberships", project=name, cluster=cluster, format="csv"),
         "strangers": _strangers(members.items, rows),
+        "has_clusters": len({*(each.cluster for each in members.items), *(row.cluster for row in rows)}) > 1,
         "report": by_user,
         "totals": _totals(by_user),
         "sum_energy": column_of([row.energy_joules for row in rows], "energy"),
@@ -161,8 +164,7 @@ def _shared(
     report = account.usage(by, choice.span, cluster, user=user, project=project)
     query = UnitQuery(cluster=cluster, user=user, project=project, span=choice.span, limit=UNITS_SHOWN)
     units = account.units(query).items
-    live = replace(query, span=None, states=("running",), sort=UnitSort.POWER_WATTS)
-    running = account.units(live).items
+    running = running_units(account, query)
     waiting = account.waiting(WaitingQuery(cluster=cluster, user=user, project=project, limit=WAITING_SHOWN))
     of = {**who, **({"cluster": cluster} if cluster else {})}
     tag = partial(recent_time_tag, zone=pages.zone, now=pages.now)
@@ -192,15 +194,15 @@ def _sum_rows(by: UsageBy, report: UsageReport) -> list[SumRow]:
 
 def _members(memberships: Sequence[MembershipRecord], rows: Sequence[SumRow]) -> list[Member]:
     """Return the members, those who used most first."""
-    by_name = {row.name: row for row in rows}
-    members = [Member(each, by_name.get(each.user)) for each in memberships]
+    by_name = {(row.cluster, row.name): row for row in rows if row.url}
+    members = [Member(each, by_name.get((each.cluster, each.user))) for each in memberships]
     return sorted(members, key=lambda member: -(member.row.energy_joules if member.row else -1.0))
 
 
 def _strangers(memberships: Sequence[MembershipRecord], rows: Sequence[SumRow]) -> list[SumRow]:
     """Return who used the project without being named a member."""
-    named = {each.user for each in memberships}
-    return [row for row in rows if row.name not in named]
+    named = {(each.cluster, each.user) for each in memberships}
+    return [row for row in rows if not row.url or (row.cluster, row.name) not in named]
 
 
 def _totals(report: UsageReport) -> Totals:

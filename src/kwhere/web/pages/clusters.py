@@ -118,6 +118,7 @@ def cluster_page(pages: Pages, request: Request) -> Response:
         "waiting_count": sum(manager.units_waiting for manager in managers),
         "has_more_waiting": waiting.next is not None,
         "closed_nodes": sum(row.nodes_closed for row in capacity),
+        "nodes_without_agent": sum(row.nodes_unreported for row in capacity),
         "waiting_url": url("/queue", cluster=name),
         "nodes_url": f"{account_url(UsageBy.CLUSTER, name)}/nodes",
         "occupancy_csv": f"/api/v1/clusters/{quote(name, safe='')}/occupancy",

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from kwhere.core.quantities import joules
 from kwhere.core.timespan import Span
-from kwhere.database.records import BalanceSlot, ComponentMethod, NodeRecord, NodeState, UnitQuery, UnitSort
+from kwhere.database.records import BalanceSlot, ComponentMethod, NodeRecord, NodeState, UnitQuery
 from kwhere.reports.node_charts import NewestValue, governors, newest_values, node_charts
 from kwhere.reports.store_words import cut_note, not_kept
 from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step
@@ -20,6 +20,7 @@ from kwhere.web.pages.node_gpus import NodeGpuPanel, named_gpus, node_gpu_panel
 from kwhere.web.pages.node_meters import node_meters
 from kwhere.web.pages.overview import first_slot, top_rows
 from kwhere.web.pages.racks import rack_table
+from kwhere.web.pages.running import running_units
 from kwhere.web.rendering import Pages
 from kwhere.web.spans import chart_step, choose_span, is_chosen, span_with_data
 
@@ -108,7 +109,8 @@ def node_page(pages: Pages, request: Request) -> Response:
     gpus = node_gpu_panel(pages.sources, ref, choice.span)
     charts, missing = _charts(pages, record, ref, span)
     charts = [named_gpus(chart, gpus) if chart.id == "meters" else chart for chart in charts]
-    units = account.units(units_on(record, choice.span if chosen else None)).items
+    on_node = UnitQuery(cluster=record.cluster, node=record.node, span=choice.span, limit=UNITS_SHOWN)
+    units = account.units(on_node).items if chosen else running_units(account, on_node)
     rows = top_rows(units)
     balance = balance_rows(slots)
     context = {
@@ -136,14 +138,6 @@ def node_page(pages: Pages, request: Request) -> Response:
         "unit_energy_column": column_of([row.energy_joules for row in rows], "energy"),
     }
     return pages.render(request, "node.html", context)
-
-
-def units_on(record: NodeRecord, span: Span | None) -> UnitQuery:
-    """Return the query for the units on a node: by power now, or by energy of those that ran within `span`."""
-    if span is None:
-        states, sort = ("running",), UnitSort.POWER_WATTS
-        return UnitQuery(cluster=record.cluster, node=record.node, states=states, sort=sort, limit=UNITS_SHOWN)
-    return UnitQuery(cluster=record.cluster, node=record.node, span=span, limit=UNITS_SHOWN)
 
 
 def _charts(pages: Pages, record: NodeRecord, ref: NodeRef, span: Span) -> tuple[list[PageChart], dict[str, str]]:

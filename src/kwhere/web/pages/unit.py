@@ -219,15 +219,21 @@ def _figures(record: UnitRecord, zone: str | None, time_zone: ZoneInfo) -> list[
         _grams_figure(record, zone, time_zone),
         KeyFigure(None, "", percent(efficiency), "CPU time used of allocated", "no allocation known")
         if efficiency is not None
-        else KeyFigure(used, "cpu_time", "", "CPU time; allocation not known", why_missing(record)),
+        else KeyFigure(used, "cpu_time", "", "CPU time" + _without_allocation(record), why_missing(record)),
         _gpu_figure(record)
         if record.gpus
         else KeyFigure(record.memory_peak_bytes, "bytes", "", "peak memory", "the kernel does not say"),
     ]
 
 
+def _without_allocation(record: UnitRecord) -> str:
+    return "" if record.cpus_allocated is not None else "; allocation not known"
+
+
 def _grams_figure(record: UnitRecord, zone: str | None, time_zone: ZoneInfo) -> KeyFigure:
     """Return the grams; they follow the energy by a pass, and say so where they are behind."""
+    if not record.is_reported:
+        return KeyFigure(None, "mass", "", "emissions", why_missing(record))
     if record.emissions_grams is None:
         follows = "computed within a minute of its energy"
         reason = "no zone set: choose a country on Emissions" if zone is None else follows
@@ -279,7 +285,8 @@ def beside_rows(record: UnitRecord) -> list[BesideRow]:
 
 def _source_row(item: UnitEmissions) -> BesideRow:
     role = "reported" if item.reporting else "beside"
-    meaning = f"{item.provider}, zone {item.zone} · {item.scope}, {item.system} · {item.quality}, {role}"
+    known = f"{item.quality}, {role}" if item.quality != item.provider else role
+    meaning = f"{item.provider}, zone {item.zone} · {item.scope}, {item.system} · {known}"
     return BesideRow(f"CO₂e, {item.basis}", item.grams, "mass", "", meaning)
 
 

@@ -38,6 +38,8 @@ class SumRow:
     """A row of the table: figures in base units, and where its name leads."""
 
     name: str
+    cluster: str | None
+    """None: the sum is over clusters."""
     url: str | None
     kind: EntryKind
     units: int
@@ -73,6 +75,7 @@ def usage_page(pages: Pages, request: Request) -> Response:
         "report": report,
         "accounts": [row for row in rows if row.kind is EntryKind.UNIT],
         "rest": [row for row in rows if row.kind is not EntryKind.UNIT],
+        "has_clusters": by is not UsageBy.CLUSTER and has_clusters(rows),
         "total_joules": joules(total_uj),
         "total_grams": sum(grams) if grams else None,
         "energy_column": column_of([joules(total_uj)], "energy"),
@@ -96,12 +99,13 @@ def by_url(params: dict[str, str], by: UsageBy) -> str:
 def sum_row(by: UsageBy, row: UsageRow, rows: Sequence[UsageRow], total_uj: int) -> SumRow:
     """Return one row; bars against the largest."""
     largest = max((other.energy_total_uj for other in rows), default=0)
-    name = row.key if row.key is not None else row_name(by, row.kind)
+    name = row_name(by, row)
     used = None if row.cpu_ns is None else seconds(row.cpu_ns)
     efficiency = row.cpu_ns / row.cpu_allocated_ns if row.cpu_ns is not None and row.cpu_allocated_ns else None
     cost = cost_of(row.figures)
     return SumRow(
         name,
+        row.cluster,
         row_url(by, row),
         row.kind,
         row.units,
@@ -118,11 +122,16 @@ def sum_row(by: UsageBy, row: UsageRow, rows: Sequence[UsageRow], total_uj: int)
     )
 
 
-def row_name(by: UsageBy, kind: EntryKind) -> str:
-    """Return what a row without a key is called."""
-    if kind is EntryKind.UNIT:
-        return NO_ACCOUNT.get(by, "units without one")
-    return str(kind)
+def row_name(by: UsageBy, row: UsageRow) -> str:
+    """Return what a row is called: `alice`, `units without a user`, `system`, `2026-W48 system`."""
+    if row.kind is not EntryKind.UNIT:
+        return str(row.kind) if row.key is None else f"{row.key} {row.kind}"
+    return NO_ACCOUNT.get(by, "units without one") if row.key is None else row.key
+
+
+def has_clusters(rows: Sequence[SumRow]) -> bool:
+    """Return whether rows are of several clusters: a name may then be there twice."""
+    return len({row.cluster for row in rows}) > 1
 
 
 def row_url(by: UsageBy, row: UsageRow) -> str | None:
