@@ -21,6 +21,7 @@ from kwhere.apps.door import Door, build_door, build_witnesses
 from kwhere.apps.door_check import check_door
 from kwhere.apps.inventories import open_sources
 from kwhere.apps.renewal import Renewal
+from kwhere.apps.series_stores import not_stored_elsewhere, open_series
 from kwhere.apps.settings import Settings
 from kwhere.apps.zones import zones_by_key
 from kwhere.core.clock import Clock, SystemClock
@@ -43,7 +44,6 @@ from kwhere.reports.sources import Hint, SettingInForce, Sources, ZoneChoice
 from kwhere.resource_managers.registry import BuiltManager
 from kwhere.series.by_cluster import ClusterStores
 from kwhere.series.embedded import EmbeddedSeriesStore
-from kwhere.series.prometheus import PrometheusSeriesStore
 from kwhere.series.store import SeriesStore
 from kwhere.server.account_day_pass import AccountDayPass
 from kwhere.server.active_users import ActiveUsersPass
@@ -226,30 +226,6 @@ def clusters_of(sources: Sources) -> list[str]:
     return [record.cluster for record in sources.account.clusters()]
 
 
-def open_series(settings: Settings, state_dir: Path, clock: Clock) -> SeriesStore:
-    """Return the store of series: of clusters that have one of their own, and of the others. Raises ConfigError."""
-    stores: dict[str, SeriesStore] = {}
-    for cluster, own in settings.series.clusters.items():
-        try:
-            stores[cluster] = PrometheusSeriesStore(own)
-        except ConfigError as error:
-            raise ConfigError(f"series.clusters.{cluster}.{error}") from error
-    rest = open_common_series(settings, state_dir, clock)  # last: it locks a directory
-    return ClusterStores(stores, rest) if stores else rest
-
-
-def open_common_series(settings: Settings, state_dir: Path, clock: Clock) -> SeriesStore:
-    """Return the store of clusters without one of their own: a Prometheus where one is named, else the embedded one."""
-    prometheus = settings.series.prometheus
-    if prometheus is None:
-        embedded = settings.series.embedded
-        return EmbeddedSeriesStore(embedded.directory or state_dir / "series", embedded, clock)
-    try:
-        return PrometheusSeriesStore(prometheus)
-    except ConfigError as error:
-        raise ConfigError(f"series.prometheus.{error}") from error
-
-
 def propose_zone(settings: Settings, engine: Engine, chooser: Chooser, clock: Clock) -> None:
     """Propose the country of the system's time zone where nobody set or chose a zone."""
     country = propose_country() if settings.site.zone is None else None
@@ -285,11 +261,6 @@ def build_scraper(
     return SeriesScraper(
         store, current, lambda target: targets.connect(by_url[target.url]), clock, settings.series.scrape
     )
-
-
-def not_stored_elsewhere(targets: Sequence[Target], settings: Settings) -> list[Target]:
-    """Return the targets of clusters without a store of their own: the embedded one is fed from them."""
-    return [target for target in targets if target.cluster not in settings.series.clusters]
 
 
 def build_booker(settings: Settings, engine: Engine) -> PageBooker:

@@ -42,6 +42,7 @@ def check(file: Path | None, config_file: Path | None) -> None:
     from kwhere.apps.configuration import default_file
     from kwhere.apps.door_check import check_door
     from kwhere.apps.inventories import check_sources
+    from kwhere.apps.series_stores import check_series
     from kwhere.apps.zones import check_factors
 
     named = file or config_file
@@ -50,5 +51,6 @@ def check(file: Path | None, config_file: Path | None) -> None:
     check_factors(settings)
     check_sources(settings)
     check_door(settings)
+    check_series(settings)
     read = named or default_file(os.environ)
     click.echo(f"settings are right ({read or 'no file: the defaults'})")

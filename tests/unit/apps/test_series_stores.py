@@ -12,8 +12,9 @@ from urllib.parse import parse_qs
 import pytest
 
 from kwhere.apps.configuration import load
-from kwhere.apps.server_role import not_stored_elsewhere, open_series
+from kwhere.apps.series_stores import not_stored_elsewhere, open_series
 from kwhere.apps.settings import Settings
+from kwhere.cli.main import run_root
 from kwhere.core.clock import SystemClock
 from kwhere.core.errors import ConfigError
 from kwhere.core.timespan import Span
@@ -114,3 +115,13 @@ def test_an_entry_that_is_wrong_is_told_by_its_key(tmp_path: Path, text: str, ke
         open_series(settings, tmp_path, SystemClock())
 
     assert str(raised.value).startswith(key)
+    with closing(open_series(Settings(), tmp_path, SystemClock())):  # nothing was left locked
+        pass
+
+
+def test_config_check_reads_what_an_entry_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "kwhere.yaml"
+    file.write_text("series: {clusters: {a: {url: 'https://p', header_files: {X-Key: /nowhere/key}}}}\n")
+
+    assert run_root(["config", "check", str(file)]) == 2
+    assert "series.clusters.a.header_files.X-Key" in capsys.readouterr().err
