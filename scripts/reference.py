@@ -24,6 +24,7 @@ from kwhere.resource_managers.kubernetes_kubeflow import SPECS as KUBEFLOW
 from kwhere.resource_managers.registry import find_managers
 from kwhere.server.active_users import ACTIVE
 from kwhere.server.metrics import SPECS as SERVER
+from kwhere.server.weekly_report_pass import NEWEST
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 GENERATED = "<!-- Generated from the code by `make docs`. Do not edit. -->\n\n"
@@ -50,7 +51,7 @@ def metrics() -> str:
         "At the server's `/metrics`; those of Kubeflow where a cluster has it (docs/kubernetes.md).\n",
     ]
     lines += ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
-    lines += [_metric(spec) for spec in (*SERVER, *KUBEFLOW, ACTIVE)]
+    lines += [_metric(spec) for spec in (*SERVER, NEWEST, *KUBEFLOW, ACTIVE)]
     return "\n".join([*lines, ""])
 
 

@@ -14,12 +14,12 @@ from tests.asgi_client import AsgiClient
 from tests.databases import engine, sqlite_engine
 from tests.two_tenants import FOREIGN, as_user, fill, open_door
 
-from kwhere.api.app import PREFIX, ROUTES
+from kwhere.api.app import ROUTES
 from kwhere.web.app import PAGES
 
 __all__ = ["engine"]
 API = tuple(
-    f"{PREFIX}{route.path}"
+    route.path
     for module in ROUTES
     for route in module.router.routes
     if isinstance(route, APIRoute) and "GET" in (route.methods or ())

@@ -1,17 +1,15 @@
 """The API as one application: routes under /api/v1, problems, compression, the door in front."""
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
 from starlette.middleware.gzip import GZipMiddleware
 
 from kwhere.access.doorman import Doorman
 from kwhere.access.guard import Guard, GuardRules
-from kwhere.api.context import PROBLEM_RESPONSES
 from kwhere.api.problems import install_problems
 from kwhere.api.routes import asker, audit, nodes, places, site, units, usage
 from kwhere.reports.sources import Sources
 
-PREFIX = "/api/v1"
 ROUTES = (units, nodes, usage, places, site, asker, audit)
 ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -28,16 +26,12 @@ def build_app(sources: Sources, rules: GuardRules, doorman: Doorman | None = Non
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
-        generate_unique_id_function=_operation_id,
         redirect_slashes=False,
-        responses=PROBLEM_RESPONSES,
     )
     app.state.sources = sources
     install_problems(app)
-    router = APIRouter(prefix=PREFIX)
     for module in ROUTES:
-        router.include_router(module.router)
-    app.include_router(router)
+        app.router.routes.extend(module.router.routes)
     for path in ("/api", "/api/{rest:path}"):
         app.add_api_route(path, _no_route, methods=ALL_METHODS, include_in_schema=False)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
@@ -47,13 +41,9 @@ def build_app(sources: Sources, rules: GuardRules, doorman: Doorman | None = Non
 
 def _no_route(request: Request) -> None:
     """Answer for paths no route took: pages are mounted at the root and would take them otherwise."""
-    path = request.url.path.removeprefix(PREFIX)
+    path = request.url.path
     routes = [route for module in ROUTES for route in module.router.routes if isinstance(route, APIRoute)]
     allowed = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
     if allowed:
         raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
     raise HTTPException(404)
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name

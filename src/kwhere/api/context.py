@@ -10,11 +10,7 @@ from kwhere.api.problems import BadRequest
 from kwhere.core.timespan import Span
 from kwhere.reports.figures import utc_of
 from kwhere.reports.sources import Sources
-from kwhere.reports.spans import parse_span
-
-PROBLEM_RESPONSES: dict[int | str, dict[str, object]] = {
-    "4XX": {"description": "What is wrong, as RFC 9457 has it", "content": {"application/problem+json": {}}}
-}
+from kwhere.reports.spans import SiteWeek, parse_span, parse_week
 
 
 def _sources(request: Request) -> Sources:
@@ -27,6 +23,9 @@ From = Annotated[
 ]
 To = Annotated[str | None, Query(description="End, exclusive; like `from`; default now")]
 Cluster = Annotated[str | None, Query(description="Only of this cluster", max_length=200)]
+Week = Annotated[
+    str | None, Query(description="ISO week in the site's time zone, e.g. 2026-W53, in place of `from` and `to`")
+]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Items per page")]
 After = Annotated[str | None, Query(description="`next` of the page before", max_length=2000)]
 Format = Annotated[Literal["json", "csv"] | None, Query(description="csv: the same as `Accept: text/csv`")]
@@ -42,6 +41,18 @@ def span_of(sources: Sources, start: str | None, end: str | None, default: timed
     span = optional_span(sources, start, end, default)
     assert span is not None
     return span
+
+
+def week_of(sources: Sources, week: str | None, start: str | None, end: str | None) -> SiteWeek | None:
+    """Return the week asked for; None where none is. Raises BadRequest, also where a span is asked for beside it."""
+    if week is None:
+        return None
+    if start is not None or end is not None:
+        raise BadRequest("week: expected a week, or from and to, found both")
+    try:
+        return parse_week(week, sources.time_zone)
+    except ValueError as error:
+        raise BadRequest(f"week: {error}") from error
 
 
 def optional_span(

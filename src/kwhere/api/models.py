@@ -290,6 +290,18 @@ class UsageRowView:
 
 
 @dataclass(frozen=True, slots=True)
+class WeekView:
+    """An ISO week in the site's time zone."""
+
+    key: str
+    """`2026-W53`"""
+    hours: float
+    """168, or one more or less where clocks change."""
+    time_zone: str
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Sums within a span; rows add up to what the nodes drew."""
 
@@ -298,6 +310,8 @@ class Usage:
     items: list[UsageRowView]
     completeness: float | None
     measured_share: float | None
+    week: WeekView | None = None
+    """Where a week was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from kwhere.api.gpu_models import unit_gpu_view
 from kwhere.api.inventory_views import facts_view, person_view
@@ -29,6 +30,7 @@ from kwhere.api.models import (
     UnitList,
     Usage,
     UsageRowView,
+    WeekView,
     Whole,
 )
 from kwhere.api.node_models import Balance, BalanceSlotView, ComponentBalanceView, NodeView
@@ -57,6 +59,7 @@ from kwhere.database.records import (
 from kwhere.reports.agreement import Agreement
 from kwhere.reports.optional import COST, cost_of, marginal_grams, water_of
 from kwhere.reports.outlook import Outlook
+from kwhere.reports.spans import SiteWeek
 from kwhere.reports.unit_findings import Finding
 from kwhere.reports.unit_whole import WholeUnit
 from kwhere.series.charts import Chart
@@ -226,14 +229,22 @@ def chart_view(chart: Chart) -> SeriesView:
     )
 
 
-def usage_view(report: UsageReport) -> Usage:
-    """Return sums within a span."""
+def week_view(week: SiteWeek, now: datetime) -> WeekView:
+    """Return a week as of `now`."""
+    return WeekView(
+        key=str(week.week), hours=week.span.seconds / 3600, time_zone=week.zone.key, is_over=now >= week.span.end
+    )
+
+
+def usage_view(report: UsageReport, week: WeekView | None = None) -> Usage:
+    """Return sums within a span, or within a week."""
     return Usage(
         by=str(report.by),
         span=span_view(report.span),
         items=[usage_row_view(row) for row in report.rows],
         completeness=report.completeness_ratio,
         measured_share=report.measured_ratio,
+        week=week,
     )
 
 

@@ -23,6 +23,7 @@ from kwhere.apps.inventories import open_sources
 from kwhere.apps.renewal import Renewal
 from kwhere.apps.series_stores import not_stored_elsewhere, open_series
 from kwhere.apps.settings import Settings
+from kwhere.apps.weekly_reports import weekly_report_passes
 from kwhere.apps.zones import zones_by_key
 from kwhere.core.clock import Clock, SystemClock
 from kwhere.core.errors import ConfigError, KwhereError
@@ -149,7 +150,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
         managers, inventories = open_sources(settings, clock, stack)
-        passes = build_passes(settings, engine, chooser, clock, managers, inventories)
+        passes = build_passes(settings, engine, chooser, clock, inputs.state_dir, managers, inventories)
         passes.start()
         stack.callback(passes.stop)
         sources = build_sources(settings, engine, store, clock, inputs.hints, chooser.providers)
@@ -274,11 +275,13 @@ def build_passes(
     engine: Engine,
     chooser: Chooser,
     clock: Clock,
+    state_dir: Path,
     managers: Sequence[BuiltManager] = (),
     inventories: Sequence[BuiltInventory] = (),
 ) -> PassRunner:
-    """Return what keeps the account: factors and PUE, then rollups that use them, then upkeep."""
+    """Return what keeps the account: factors and PUE, then rollups that use them, then upkeep and reports of it."""
     site = settings.site
+    reader = Reader(engine, clock, site)
     passes: tuple[ServerPass, ...] = (
         FactorPass(engine, site, chooser, clock),
         FigurePass(engine, site, clock),
@@ -288,8 +291,9 @@ def build_passes(
         FadePass(engine, clock),
         *(ManagerPass(engine, each, clock) for each in managers),
         *([ActiveUsersPass(engine, managers, clock)] if managers else ()),
-        *note_passes(engine, managers, Reader(engine, clock, site), clock),
+        *note_passes(engine, managers, reader, clock),
         *inventory_passes(engine, inventories, clock),
+        *weekly_report_passes(settings.reports, site.tz, engine, reader, clock, state_dir),
         *([] if settings.access.grafana is None else [GrafanaPass(engine, settings.access.grafana, clock)]),
     )
     return PassRunner(engine, clock, passes, settings.server.pass_seconds)

@@ -15,6 +15,7 @@ from kwhere.database.settings import DatabaseSettings, RetentionSettings, SiteSe
 from kwhere.dcgm.settings import DcgmExporterSettings
 from kwhere.emission_factors.settings import EmissionFactorSettings
 from kwhere.graphics.amd_names_settings import AmdExporterSettings
+from kwhere.reports.settings import ReportSettings
 from kwhere.series.settings import SeriesSettings
 from kwhere.server.settings import ServerSettings
 from kwhere.web.settings import WebSettings
@@ -55,6 +56,7 @@ class Settings(AgentConfig):
         description="Where the site keeps racks, power limits and retired nodes, and names, mail and languages of"
         " people, one entry per source: `source` and its own keys. Of two that differ the first counts.",
     )
+    reports: ReportSettings = Field(default=ReportSettings(), description="Reports that the server writes by itself.")
     series: SeriesSettings = Field(default=SeriesSettings(), description="The store of series.")
     access: AccessSettings = Field(default=AccessSettings(), description="Who may see pages and API.")
     pages: WebSettings = Field(default=WebSettings(), description="The pages.")

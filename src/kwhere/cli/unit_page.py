@@ -10,7 +10,6 @@ from kwhere.cli.client import Json
 from kwhere.cli.streams import wants_colour
 from kwhere.cli.table import Column, bar, render
 from kwhere.cli.unit_nodes import gpu_header, meter, node_lines
-from kwhere.cli.unit_table import money
 from kwhere.cli.unit_values import cpu_seconds, elapsed_seconds
 from kwhere.core.terms import Component
 from kwhere.reports.figures import (
@@ -26,6 +25,7 @@ from kwhere.reports.figures import (
     significant,
 )
 from kwhere.reports.plain_text import visible
+from kwhere.reports.usage_text import money
 
 WIDTH = 80
 METER = 40

@@ -7,7 +7,8 @@ import click
 from kwhere.cli.client import Json
 from kwhere.cli.table import Column, render
 from kwhere.cli.unit_values import cpu_seconds, gpus_allocated, shown_id
-from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale, money_text
+from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale
+from kwhere.reports.usage_text import currency_of, money
 
 ESTIMATED = "modelled"
 _COLOURS = {
@@ -17,17 +18,6 @@ _COLOURS = {
     **dict.fromkeys(("pending", "waiting", "hold"), "blue"),
     "running": "cyan",
 }
-
-
-def currency_of(items: Sequence[Json]) -> str | None:
-    """Return the one currency of all costs; None: no cost is known, or several currencies are."""
-    found = {item.get("cost_currency") for item in items} - {None}
-    return found.pop() if len(found) == 1 else None
-
-
-def money(amount: float | None) -> str:
-    """Return an amount of money; a dash where it is not known."""
-    return NO_DATA if amount is None else money_text(amount)
 
 
 def percent(ratio: float | None) -> str:

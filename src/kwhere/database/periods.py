@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from kwhere.core.iso_week import IsoWeek
 from kwhere.database.grid import Grid, from_ns, to_ns
 from kwhere.database.records import UsageBy
 
@@ -53,6 +54,5 @@ def _following(first: date, by: UsageBy) -> date:
 
 def _key(first: date, by: UsageBy) -> str:
     if by is UsageBy.WEEK:
-        year, week, _ = first.isocalendar()
-        return f"{year}-W{week:02d}"
+        return str(IsoWeek.of(first))
     return f"{first:%Y-%m}" if by is UsageBy.MONTH else first.isoformat()

@@ -32,7 +32,7 @@ from kwhere.database.managed_tables import (
     waiting_units,
     written_notes,
 )
-from kwhere.database.site_tables import audit, choices, leases
+from kwhere.database.site_tables import audit, choices, leases, report_weeks
 from kwhere.database.tables import Key, metadata
 from kwhere.database.total_tables import unit_totals
 from kwhere.ledger.gpu_uses import SUM_NAMES as GPU_SUMS
@@ -54,6 +54,7 @@ __all__ = [
     "manager_states",
     "memberships",
     "metadata",
+    "report_weeks",
     "unit_totals",
     "waiting_units",
     "written_notes",

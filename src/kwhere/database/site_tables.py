@@ -1,6 +1,6 @@
 """Tables of the site itself: what was chosen, who decided what, who does the passes."""
 
-from sqlalchemy import BigInteger, Column, String, Table, Text
+from sqlalchemy import BigInteger, Column, Double, String, Table, Text
 
 from kwhere.database.tables import Key, metadata
 
@@ -33,3 +33,17 @@ leases = Table(
     Column("until_ns", BigInteger, nullable=False),
 )
 """Two servers on one database: who does the passes."""
+
+report_weeks = Table(
+    "report_weeks",
+    metadata,
+    Column("report", String(63), primary_key=True),
+    Column("week", String(8), primary_key=True, comment="2026-W53"),
+    Column("state", String(16), nullable=False, comment="waiting, written or missed"),
+    Column("since_ns", BigInteger, nullable=False, comment="when it was first seen to be due"),
+    Column("written_ns", BigInteger),
+    Column("file", Text, comment="where it was put"),
+    Column("sha256", String(64), comment="of its bytes"),
+    Column("completeness_ratio", Double, comment="of the account when it was written"),
+)
+"""Which week of which report was written: each once."""

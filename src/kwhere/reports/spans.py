@@ -1,14 +1,34 @@
 """Spans as people and scripts write them: `24h`, ISO 8601, Unix seconds."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
+from kwhere.core.iso_week import IsoWeek
 from kwhere.core.timespan import Span
 
 _DURATION = re.compile(r"(\d{1,6})\s*(s|min|m|h|d|w)", re.ASCII)
 _SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteWeek:
+    """A week as the site has it."""
+
+    week: IsoWeek
+    span: Span
+    zone: ZoneInfo
+
+
+def parse_week(text: str, time_zone: str) -> SiteWeek:
+    """Return the ISO week of `2026-W53` in a time zone. Raises ValueError."""
+    week, zone = IsoWeek.parse(text), ZoneInfo(time_zone)
+    if not _FIRST.year < week.year < _LAST.year:
+        raise ValueError(f"expected a week of the years {_FIRST.year + 1} to {_LAST.year - 1}, found {text}")
+    return SiteWeek(week, week.span(zone), zone)
 
 
 def parse_duration(text: str) -> timedelta:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
@@ -89,8 +89,12 @@ def _shown(value: object) -> object:
     return visible_lines(value) if type(value) is str else value
 
 
+@cache
 def build_environment() -> Environment:
-    """Return the environment: everything is escaped, no name turns a line around, a misspelt one is an error."""
+    """Return the environment: everything is escaped, no name turns a line around, a misspelt one is an error.
+
+    It knows nothing of a site, so one with its compiled templates serves a whole process.
+    """
     environment = Environment(
         loader=PackageLoader("kwhere.web"),
         autoescape=True,

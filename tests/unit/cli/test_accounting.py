@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kwhere.cli.main import run_root
-from kwhere.cli.report import report_lines
 from kwhere.cli.unit_table import name_beside
+from kwhere.reports.usage_text import usage_lines
 
 UNIT: dict[str, Any] = {
     "cluster": "local",
@@ -307,7 +307,7 @@ def test_a_report_with_gpus_and_money_fits_80_columns(capsys: pytest.CaptureFixt
         {**USAGE_ROW, "key": None, "cluster": "a-long-cluster", "kind": "unallocated", **more},
     ]
 
-    lines = report_lines("user", rows, 80)
+    lines = usage_lines("user", rows, 80)
 
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == [

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.cli.test_accounting import UNIT, USAGE_ROW
 
-from kwhere.cli.report import report_lines
 from kwhere.cli.unit_nodes import node_lines
 from kwhere.cli.unit_output import Output, write_units
 from kwhere.cli.unit_page import report
 from kwhere.cli.unit_table import count
+from kwhere.reports.usage_text import usage_lines
 
 GIB = 2**30
 H100 = "NVIDIA H100 80GB HBM3"
@@ -134,7 +134,7 @@ def test_a_number_of_gpus_is_whole_where_it_is(amount: float | None, text: str) 
 def test_a_report_has_gpu_hours_and_idle_ones() -> None:
     row = {**USAGE_ROW, "gpu_allocated_seconds": 36_000.0, "gpu_held_idle_seconds": 9000.0}
 
-    head, first, second = report_lines("user", [row, USAGE_ROW], 80)
+    head, first, second = usage_lines("user", [row, USAGE_ROW], 80)
 
     assert head.endswith("GPU-h  idle GPU-h")
     assert first.split()[-2:] == ["10.0", "2.50"]

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter
-
 from kwhere.access.principal import Principal
 from kwhere.access.roles import Role
 from kwhere.api.context import SourcesOf
+from kwhere.api.routers import api_router
 
-router = APIRouter(tags=["access"])
+router = api_router("access")
 
 
 @dataclass(frozen=True, slots=True)

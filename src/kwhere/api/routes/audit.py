@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from kwhere.access.roles import Role
 from kwhere.api.context import After, From, Limit, SourcesOf, To, optional_span
 from kwhere.api.models import Page
+from kwhere.api.routers import api_router
 from kwhere.database.audit import AuditQuery, AuditRecord
 
-router = APIRouter(tags=["access"])
+router = api_router("access")
 
 
 @dataclass(frozen=True, slots=True)

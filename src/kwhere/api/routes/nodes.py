@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from kwhere.api.context import After, Cluster, From, Limit, SourcesOf, To, span_of
 from kwhere.api.inventory_models import RackView
@@ -11,13 +11,14 @@ from kwhere.api.inventory_views import rack_view
 from kwhere.api.models import ClusterView, Page, ReconciliationView
 from kwhere.api.node_meters import reconciliation_view
 from kwhere.api.node_models import Balance, NodeView
+from kwhere.api.routers import api_router
 from kwhere.api.views import balance_view, cluster_view, node_view
 from kwhere.core.errors import NotFound
 from kwhere.database.records import NodeState
 from kwhere.reports.reconciliation import NO_STORE, reconcile_node
 from kwhere.series.charts import NodeRef
 
-router = APIRouter(tags=["nodes"])
+router = api_router("nodes")
 
 
 @router.get("/clusters")

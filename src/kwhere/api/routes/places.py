@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
 from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, now_of, span_of
@@ -34,9 +34,10 @@ from kwhere.api.place_views import (
     waiting_view,
 )
 from kwhere.api.problems import BadRequest
+from kwhere.api.routers import api_router
 from kwhere.database.place_records import ManagerNodeQuery, ManagerNodeSort, WaitingQuery, WaitingSort
 
-router = APIRouter(tags=["managers"])
+router = api_router("managers")
 WHOLE = 1000
 """Items of a page within a CSV."""
 

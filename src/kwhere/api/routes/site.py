@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from kwhere.api.context import From, SourcesOf, To, now_of, optional_span
 from kwhere.api.models import FactorView, ForecastList, Health, Page, SeriesKept
 from kwhere.api.place_views import manager_view
+from kwhere.api.routers import api_router
 from kwhere.api.views import factor_view, forecast_view, span_view
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
@@ -17,7 +18,7 @@ from kwhere.database.records import DatabaseHealth
 from kwhere.reports.outlook import look_ahead
 from kwhere.reports.sources import Sources
 
-router = APIRouter(tags=["site"])
+router = api_router("site")
 
 
 @router.get("/emission-factors")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BeforeValidator
 
@@ -21,6 +21,7 @@ from kwhere.api.csv_text import (
 )
 from kwhere.api.models import SeriesList, Unit, UnitList, Whole
 from kwhere.api.problems import BadRequest
+from kwhere.api.routers import api_router
 from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view, whole_view
 from kwhere.core.errors import SourceError
 from kwhere.core.timespan import Span
@@ -33,7 +34,7 @@ from kwhere.reports.unit_findings import unit_findings
 from kwhere.reports.unit_whole import whole_findings, whole_of_parts, whole_of_runs
 from kwhere.series.charts import choose_step
 
-router = APIRouter(tags=["units"])
+router = api_router("units")
 
 Filter = Annotated[str | None, Query(max_length=400)]
 Switch = Annotated[bool, BeforeValidator(lambda given: True if given == "" else given)]

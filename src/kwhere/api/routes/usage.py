@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
-from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, span_of
+from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, Week, now_of, span_of, week_of
 from kwhere.api.csv_text import (
     ACCOUNT_HEADER,
     USAGE_HEADER,
@@ -21,12 +21,13 @@ from kwhere.api.csv_text import (
 )
 from kwhere.api.models import AccountView, Page, Usage
 from kwhere.api.problems import BadRequest
-from kwhere.api.views import account_view, usage_view
+from kwhere.api.routers import api_router
+from kwhere.api.views import account_view, usage_view, week_view
 from kwhere.core.errors import NotFound
 from kwhere.database.account_records import AccountPage, AccountQuery, AccountRecord, AccountSort
 from kwhere.database.records import UsageBy
 
-router = APIRouter(tags=["usage"])
+router = api_router("usage")
 
 
 @router.get("/usage", response_model=Usage)
@@ -36,6 +37,7 @@ def usage(
     by: UsageBy = UsageBy.USER,
     start: From = None,
     to: To = None,
+    week: Week = None,
     cluster: Cluster = None,
     user: str | None = None,
     project: str | None = None,
@@ -44,8 +46,10 @@ def usage(
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Usage | StreamingResponse:
     """Return sums within a span (default: 24 h), `system` and `unallocated` as rows of their own."""
-    span = span_of(sources, start, to, timedelta(hours=24))
-    view = usage_view(sources.account.usage(by, span, cluster, user, project, manager, node))
+    asked = week_of(sources, week, start, to)
+    span = asked.span if asked else span_of(sources, start, to, timedelta(hours=24))
+    report = sources.account.usage(by, span, cluster, user, project, manager, node)
+    view = usage_view(report, week_view(asked, now_of(sources)) if asked else None)
     if wants_csv(request, format_):
         header = [*USAGE_HEADER, *optional_header(sources.optional, of_units=False)]
         rows = ([*usage_row(row), *optional_cells(row, sources.optional)] for row in view.items)

@@ -8,7 +8,7 @@ from sqlalchemy import Table
 
 from kwhere.core.timespan import Span
 from kwhere.database import schema
-from kwhere.database.grid import BUCKET_NS, HOUR_NS, from_ns, to_ns
+from kwhere.database.grid import BUCKET_NS, HOUR_NS, Grid, from_ns, to_ns
 from kwhere.database.periods import Period, periods
 from kwhere.database.reading.completeness import aligned
 from kwhere.database.reading.site import Moment
@@ -19,6 +19,8 @@ FINE = timedelta(hours=36)
 """Longer spans are summed from hours: their edges matter less, and rows are a twelfth."""
 COARSE = timedelta(days=14)
 """From then on whole days are read, which are summed up by account."""
+WEEK = timedelta(days=6)
+"""From then on where the span is whole days, as a week of the site is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Tables:
 def tables_for(moment: Moment, span: Span) -> Tables:
     """Return the tables that hold all of `span` at the finest resolution that makes sense."""
     start_ns, grid = to_ns(span.start), moment.grid
-    if span.end - span.start >= COARSE:
+    if span.end - span.start >= (WEEK if _is_whole_days(grid, start_ns, to_ns(span.end)) else COARSE):
         return day_tables(moment, span)
     if span.end - span.start <= FINE and start_ns >= buckets_from(moment.connection):
         return Tables(schema.usage_5m, schema.node_5m, schema.emissions_hour, schema.figures_hour, aligned(span))
@@ -55,6 +57,10 @@ def tables_for(moment: Moment, span: Span) -> Tables:
         wide = Span(from_ns(grid.hour_start(start_ns)), from_ns(grid.hour_start(to_ns(span.end) - 1) + HOUR_NS))
         return Tables(schema.usage_hour, schema.node_hour, schema.emissions_hour, schema.figures_hour, wide)
     return day_tables(moment, span)
+
+
+def _is_whole_days(grid: Grid, start_ns: int, end_ns: int) -> bool:
+    return grid.day_start(start_ns) == start_ns and grid.day_start(end_ns) == end_ns
 
 
 def day_tables(moment: Moment, span: Span, by: UsageBy = UsageBy.DAY) -> Tables:
