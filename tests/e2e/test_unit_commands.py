@@ -111,6 +111,7 @@ def test_a_token_that_is_none_is_not_permitted(run: Run, tmp_path: Path) -> None
         (("units", "-q", "x" * 1000), 2, "q: "),
         (("units", "-j", ","), 2, "--jobs: expected ids"),
         (("units", "-s", "pending", "-j", "123_["), 2, "job id: expected a number"),
+        (("units", "-j", "w-alice0"), 1, "unit w-alice0: it has not begun; it waits in "),
         (("units", "-j", "77777"), 1, "no unit has one of the ids 77777"),
         (("unit", "77777"), 1, "unit 77777: not found"),
         (("unit", "c1/slurm/.."), 1, "unit c1/slurm/..: not found"),

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from kwhere.cli.client import Api, Json
-from kwhere.cli.unit_questions import several
-from kwhere.cli.unit_values import local_time
+from kwhere.cli.unit_questions import ask_waiting, several
+from kwhere.cli.unit_values import local_time, shown_id
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted
+
+MOST_NAMED = 20
+"""So many that wait are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,19 @@ def why_nothing(api: Api, filters: Mapping[str, str | None], wanted: Wanted) -> 
     denied = why_not(api, filters)
     if denied is not None:
         return Absence((denied,), is_failure=True, is_denied=True)
-    return Absence((wanted.sentence, *unread_managers(api, filters)), is_failure=wanted.jobs is not None)
+    waiting = tuple(_waiting(api, filters, wanted.jobs)) if wanted.jobs and not wanted.is_waiting else ()
+    lines = (wanted.sentence, *waiting, *unread_managers(api, filters))
+    return Absence(lines, is_failure=wanted.jobs is not None)
+
+
+def _waiting(api: Api, filters: Mapping[str, str | None], jobs: str) -> Iterator[str]:
+    """Yield which of the ids have not begun, as far as the server tells."""
+    try:
+        for item in islice(ask_waiting(api, filters, MOST_NAMED, jobs), MOST_NAMED):
+            why = f": {item['reason']}" if item.get("reason") else ""
+            yield f"unit {shown_id(item)}: it has not begun; it waits in {item.get('queue') or item['manager']}{why}"
+    except KwhereError:
+        return
 
 
 def why_not(api: Api, filters: Mapping[str, str | None]) -> str | None:
