@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import Engine, select
-from tests.account_site import Site, all_rows, fixed, keep, minutes, worked_case
-from tests.journals import SECOND_NS, T0_NS, HandJournal
+from sqlalchemy import Engine, select, text
+from tests.account_site import J, Site, all_rows, fixed, keep, minutes, worked_case
+from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, key, unit
 
 from kwhere.database import schema
 from kwhere.database.choices import choose_zone
@@ -70,6 +70,40 @@ def test_a_revised_factor_recomputes_and_leaves_a_correction(engine: Engine) -> 
         (pytest.approx(16.0), pytest.approx(8.0), "factor", "buckets"),
         (pytest.approx(2.0), pytest.approx(1.0), "factor", "buckets"),
     ]
+
+
+@pytest.mark.service("postgresql")
+def test_postgresql_changes_the_lines_of_an_hour_in_place(engine: Engine) -> None:
+    if engine.dialect.name != "postgresql":
+        pytest.skip("SQLite always does")
+    site = Site(engine, SiteSettings(zone="FR"))
+    journal = HandJournal()
+    journal.append([unit(key(f"u{n}"), figures(J + n, 0), user="alice") for n in range(500)])
+    keep(site, fixed(100.0, minutes(0, 60)))
+    site.take(journal)
+    site.clock.now_ns = T0_NS + 2 * 3600 * SECOND_NS
+    site.roll()
+    before = updated(engine)
+
+    with writing(engine).begin() as connection:
+        revised = fixed(50.0, minutes(0, 60), published_at=datetime(2025, 6, 1, tzinfo=UTC))
+        news = keep_factors(connection, "FR", [revised], site.clock.now_ns, reporting=True)
+        touch_hours(connection, Grid(site.settings.tz), news, [1], site.clock.now_ns)
+    site.roll()
+
+    every, in_place = (now - then for now, then in zip(updated(engine), before, strict=True))
+    assert every >= 500
+    assert in_place == every
+
+
+def updated(engine: Engine) -> tuple[int, int]:
+    """Return how often lines of hours were updated so far, and how often of these in place."""
+    with engine.connect() as connection:
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        connection.rollback()
+        query = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'emissions_hour'"
+        every, in_place = connection.execute(text(query)).one()
+    return int(every), int(in_place)
 
 
 def test_a_late_slot_of_a_settled_hour_leaves_a_correction(engine: Engine) -> None:

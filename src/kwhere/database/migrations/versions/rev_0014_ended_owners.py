@@ -1,4 +1,4 @@
-"""An owner's units by energy and by end: the owners of ended units beside their totals."""
+"""An owner's units by energy and by end: the owners of ended units beside their totals. Corrections written quicker."""
 
 from alembic import op
 from sqlalchemy import BigInteger, Column, Integer, column
@@ -8,11 +8,18 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
+_FOREIGN = {
+    "corrections": ("fk_corrections_unit_run_id", "fk_corrections_source_id"),
+    "figure_corrections": (
+        "fk_figure_corrections_unit_run_id_unit_runs",
+        "fk_figure_corrections_kind_id_figure_kinds",
+    ),
+}
 _KEY = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the columns, fill them, and make the indexes."""
+    """Make the columns, fill them, and make the indexes; leave room in hours' lines; drop corrections' foreign keys."""
     for owner in ("user_id", "project_id"):
         op.add_column(
             "unit_totals",
@@ -28,6 +35,13 @@ def upgrade() -> None:
         op.drop_index(f"ix_units_{owner}", "units")
         _index(f"ix_units_{owner}", "units", [owner, "started_ns", "id"])
         _index(f"ix_units_{owner}_ended", "units", [owner, "ended_ns", "id"])
+    for table, constraints in _FOREIGN.items():
+        with op.batch_alter_table(table) as changed:
+            for name in constraints:
+                changed.drop_constraint(name, type_="foreignkey")
+    if op.get_bind().dialect.name == "postgresql":
+        for table in ("emissions_hour", "figures_hour"):
+            op.execute(f"ALTER TABLE {table} SET (fillfactor = 50)")
 
 
 def _index(name: str, table: str, columns: list[str]) -> None:
