@@ -73,8 +73,10 @@ class PrometheusSeriesStore:
 
     def expression(self, selector: Selector) -> str:
         """Return the selector in PromQL, with the site's names of the labels."""
-        named = ((self._names.get(name, name), value) for name, value in selector.labels.items())
-        return selector_text(selector.name, {name: value for name, value in named if name})
+        labels = {self._names.get(name, name): value for name, value in selector.labels.items()}
+        if labels.get(self._settings.node_label):
+            labels[self._settings.node_label] += self._settings.node_suffix
+        return selector_text(selector.name, {name: value for name, value in labels.items() if name})
 
     def kept(self, cluster: str, now: datetime) -> Kept | None:
         """Return how far back the store goes; None where it has nothing of the cluster.
@@ -86,6 +88,8 @@ class PrometheusSeriesStore:
     def _own(self, labels: Mapping[str, str], selector: Selector) -> dict[str, str]:
         """Return labels by our names, without those that stay here; of a store of one cluster, with its name."""
         own = {self._own_names.get(name, name): value for name, value in labels.items() if name not in self._dropped}
+        if "node" in own:
+            own["node"] = own["node"].removesuffix(self._settings.node_suffix)
         if not self._settings.cluster_label and "cluster" in selector.labels:
             own["cluster"] = selector.labels["cluster"]
         return own

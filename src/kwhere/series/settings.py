@@ -53,6 +53,11 @@ class PrometheusStoreSettings(BaseModel):
         description="Label of clusters. Empty, for an entry of `clusters`: its series have none, they are all of it.",
     )
     node_label: Annotated[LabelName, Field(min_length=1)] = Field(default="node", description="Label of nodes.")
+    node_suffix: str = Field(
+        default="",
+        max_length=300,
+        description="What follows the node's name in that label, such as `:9810` or `.cluster.example:9810`.",
+    )
     hidden_labels: tuple[str, ...] = Field(
         default=("instance", "job", "prometheus", "prometheus_replica", "replica"),
         description="Labels that are dropped as an answer is read, so that they never leave the server; series that"

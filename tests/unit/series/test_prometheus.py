@@ -359,3 +359,17 @@ def test_an_error_of_another_kind_is_not_asked_again(server: Answering, store: P
         store.select(Selector("m", {}), span(0, 60), 10)
 
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("suffix", [":9810", ".alpha.example:9810"])
+def test_instance_with_its_port_names_the_node_too(server: Answering, suffix: str) -> None:
+    server.matrix({"metric": {"instance": f"n1{suffix}", "job": "agents"}, "values": [[1, "5"]]})
+    settings = PrometheusStoreSettings(url=server.url, node_label="instance", node_suffix=suffix)
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        (series,) = store.select(Selector("m", {"node": "n1"}), span(0, 60), 10)
+        store.select(Selector("m", {"cluster": "c"}), span(0, 60), 10)
+
+    assert server.asked[0][1]["query"].startswith(f'm{{instance="n1{suffix}"}}[')
+    assert server.asked[1][1]["query"].startswith('m{cluster="c"}[')
+    assert series.labels == {"node": "n1"}
