@@ -86,6 +86,31 @@ def test_a_database_of_the_first_revision_keeps_its_rows(fresh: Engine) -> None:
     require_current(fresh)
 
 
+def test_owners_of_what_has_ended_are_filled_in(fresh: Engine) -> None:
+    with writing(fresh).begin() as connection:
+        upgrade_to(connection, "0010")
+        for statement in (
+            "INSERT INTO clusters (id, name) VALUES (1, 'c1')",
+            "INSERT INTO users (id, cluster_id, name, last_seen_ns) VALUES (7, 1, 'alice', 1)",
+            "INSERT INTO projects (id, cluster_id, name, last_seen_ns) VALUES (8, 1, 'p1', 1)",
+            "INSERT INTO units (id, cluster_id, manager, unit, run, user_id, project_id, search, state, started_ns,"
+            " ended_ns) VALUES (1, 1, 'slurm', 'a', 'a', 7, 8, 'a', 'ended', 1, 2),"
+            " (2, 1, 'slurm', 'b', 'b', 7, 8, 'b', 'running', 1, NULL),"
+            " (3, 1, 'slurm', 'c', 'c', 7, NULL, 'c', 'ended', 1, 2)",
+            "INSERT INTO unit_totals (unit_id, newest_end_ns, energy_uj, cpu_ns)"
+            " VALUES (1, 2, 5, 5), (2, 2, 5, 5), (3, 2, 5, 5)",
+        ):
+            connection.execute(text(statement))
+
+    upgrade(fresh)
+
+    with fresh.connect() as connection:
+        rows = connection.execute(
+            text("SELECT ended_user_id, ended_project_id FROM unit_totals ORDER BY unit_id")
+        ).all()
+    assert [tuple(row) for row in rows] == [(7, 8), (None, None), (7, None)]
+
+
 def test_a_missing_table_is_found(fresh: Engine) -> None:
     upgrade(fresh)
     with writing(fresh).begin() as connection:
