@@ -45,6 +45,11 @@ class OarSettings(ManagerSettings):
         default=None, description="Zone of OAR's server, as Europe/Paris, for versions that write times as local text."
     )
 
+    @field_validator("version", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) else value  # `version: 3` is a number to YAML
+
     @field_validator("time_zone")
     @classmethod
     def _is_a_zone(cls, value: str | None) -> str | None:

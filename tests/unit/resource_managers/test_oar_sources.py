@@ -294,9 +294,17 @@ def test_a_secret_is_not_sent_in_the_clear(tmp_path: Path) -> None:
         rest("http://oar.example/oarapi", HandClock(), login_file=str(tmp_path / "login"))
 
 
+@pytest.mark.parametrize(("version", "meant"), [(2, "2"), (3, "3"), ("3", "3")])
+def test_a_version_may_stand_there_as_people_write_it(version: object, meant: str) -> None:
+    assert OarSettings.model_validate({"manager": "oar", "cluster": "c1", "version": version}).version == meant
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"version": 4},
+        {"version": 2.5},
+        {"version": True},
         {"time_zone": "Mars/Olympus"},
         {"version": "4"},
         {"login_file": "/a", "http": {"token_file": "/b"}},
