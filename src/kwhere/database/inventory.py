@@ -11,10 +11,10 @@ from kwhere.database.engine import writing
 from kwhere.database.grid import to_ns
 from kwhere.database.node_names import short_name
 from kwhere.database.retirements import apply_retirements
+from kwhere.database.storable import ACCOUNT_LENGTH, cut, fits
 
 ANY_CLUSTER = ""
 _LISTS = (schema.inventory_nodes, schema.inventory_racks, schema.directory_people)
-_MOST_BYTES = 255
 
 
 def write_inventory(engine: Engine, source: str, position: int, found: Inventory, now_ns: int) -> None:
@@ -72,8 +72,8 @@ def _replace(connection: Connection, table: Table, source: str, rows: Iterable[b
 
 
 def _fits(row: Sequence[object]) -> bool:
-    """A name longer than any real one, or with NUL in it, is nobody's."""
-    return all("\0" not in str(word) and len(str(word).encode("utf-8", "replace")) <= _MOST_BYTES for word in row[1:3])
+    """A name that cannot be a key is nobody's."""
+    return all(word == ANY_CLUSTER or fits(str(word)) for word in row[1:3])
 
 
 def _node_row(source: str, node: InventoryNode) -> bulk.Row:
@@ -92,7 +92,7 @@ def _person_row(source: str, person: Person) -> bulk.Row:
 
 
 def _cut(word: str | None) -> str | None:
-    return None if word is None else word.encode("utf-8", "replace")[:_MOST_BYTES].decode("utf-8", "ignore")
+    return cut(word, ACCOUNT_LENGTH)
 
 
 def _known_users(connection: Connection) -> set[tuple[str, str]]:

@@ -84,6 +84,19 @@ def test_a_source_that_fails_keeps_what_it_said(site: Site) -> None:
     assert all_rows(site, schema.inventory_sources)[0][3:] == (None, None)
 
 
+@pytest.mark.parametrize("word", ["\ud800", "\0", "x" * 300, "a\0b\ud800"])
+def test_what_no_column_holds_takes_no_good_row_with_it(site: Site, word: str) -> None:
+    tell(
+        site,
+        nodes=(InventoryNode("n1", "c1", word, word), InventoryNode(word), InventoryNode("n2", rack="R2")),
+        racks=(InventoryRack(word), InventoryRack("R2")),
+        people=(Person("alice", "c1", word, word), Person(word)),
+    )
+
+    assert {row[2] for row in all_rows(site, schema.inventory_nodes)} == {"n1", "n2"}
+    assert [row[2] for row in all_rows(site, schema.inventory_racks)] == ["R2"]
+
+
 def test_the_first_source_that_says_a_thing_counts(site: Site) -> None:
     tell(site, "late", 1, nodes=(InventoryNode("n1", rack="R9", type="old"),))
     tell(site, "first", 0, nodes=(InventoryNode("n1", rack="R1"),))
