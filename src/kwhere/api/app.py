@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
-from starlette.middleware.gzip import GZipMiddleware
 
 from kwhere.access.doorman import Doorman
 from kwhere.access.guard import Guard, GuardRules
+from kwhere.api.compression import Compression
 from kwhere.api.problems import install_problems
 from kwhere.api.routes import asker, audit, nodes, places, site, units, usage
 from kwhere.reports.sources import Sources
@@ -34,7 +34,7 @@ def build_app(sources: Sources, rules: GuardRules, doorman: Doorman | None = Non
         app.router.routes.extend(module.router.routes)
     for path in ("/api", "/api/{rest:path}"):
         app.add_api_route(path, _no_route, methods=ALL_METHODS, include_in_schema=False)
-    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    app.add_middleware(Compression, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, rules=rules, doorman=doorman)
     return app
 

@@ -116,6 +116,17 @@ def test_large_answers_are_compressed_where_that_is_taken_case_ceems_374(path: s
     assert zipped.num_bytes_downloaded < plain.num_bytes_downloaded / 3
 
 
+@pytest.mark.parametrize("said", ["gzip;q=0", "deflate, gzip;q=0.0", "*;q=0", "gzip;q=0, br", ""])
+def test_who_forbids_gzip_gets_none_case_ceems_374(said: str) -> None:
+    client = _client(FakeAccount(records=UNITS + many_units(900)))
+
+    answer = client.get("/api/v1/units?limit=1000", headers={"accept-encoding": said})
+
+    assert "content-encoding" not in answer.headers
+    assert "accept-encoding" in answer.headers["vary"].lower()
+    assert answer.json()["items"]
+
+
 def test_small_answers_are_left_as_they_are_case_ceems_374() -> None:
     account = FakeAccount(empty=True)
     account.is_managed = False
