@@ -9,7 +9,10 @@ from tests.managed_site import tell, turn_of
 
 from kwhere.core.managed import ManagerUnit
 from kwhere.database import schema
+from kwhere.database.inventory import note_inventory_error
 from kwhere.database.managed_units import write_accounts, write_nodes
+from kwhere.database.manager_states import note_error
+from kwhere.database.nodes import record_target_failure
 from kwhere.database.waiting import write_queue
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_json import read_accounts, read_jobs, read_nodes
@@ -134,3 +137,15 @@ def test_accounts(engine: Engine, word: str) -> None:
 
     with engine.connect() as connection:
         assert set(connection.execute(select(schema.projects.c.name)).scalars()) == {"proj1"}
+
+
+@pytest.mark.parametrize("words", [f"sacct: {HALF}", "a\0b", "x" * 5000])
+def test_why_a_source_cannot_be_read_is_any_text(engine: Engine, words: str) -> None:
+    note_error(engine, turn_of(engine, T0_NS), words)
+    note_inventory_error(engine, "csv", 0, words, T0_NS)
+    record_target_failure(engine, "nodes", words, T0_NS)
+
+    with engine.connect() as connection:
+        for table in (schema.manager_states, schema.inventory_sources):
+            (error,) = connection.execute(select(table.c.error)).scalars()
+            assert 0 < len(error) <= 1000

@@ -11,7 +11,7 @@ from kwhere.database.engine import writing
 from kwhere.database.grid import to_ns
 from kwhere.database.node_names import short_name
 from kwhere.database.retirements import apply_retirements
-from kwhere.database.storable import ACCOUNT_LENGTH, cut, fits
+from kwhere.database.storable import ACCOUNT_LENGTH, ERROR_LENGTH, cut, fits
 
 ANY_CLUSTER = ""
 _LISTS = (schema.inventory_nodes, schema.inventory_racks, schema.directory_people)
@@ -42,7 +42,7 @@ def note_inventory_error(engine: Engine, source: str, position: int, error: str,
     with writing(engine).begin() as connection:
         _note(connection, source, position)
         mine = table.c.source == source
-        connection.execute(update(table).where(mine).values(error=error[:1000]))
+        connection.execute(update(table).where(mine).values(error=cut(error, ERROR_LENGTH)))
         first = mine & table.c.error_since_ns.is_(None)
         connection.execute(update(table).where(first).values(error_since_ns=now_ns))
 

@@ -9,6 +9,7 @@ from kwhere.database import bulk, schema
 from kwhere.database.claims import ClaimTurn
 from kwhere.database.engine import writing
 from kwhere.database.identities import ensure_cluster
+from kwhere.database.storable import ERROR_LENGTH, cut
 
 _states = schema.manager_states.c
 
@@ -54,7 +55,7 @@ def note_cursor(engine: Engine, turn: ClaimTurn, cursor: str, until_ns: int) -> 
 
 def note_error(engine: Engine, turn: ClaimTurn, error: str) -> None:
     """Note why a manager could not be read, and since when."""
-    _note(engine, turn, {"error": error[:1000]})
+    _note(engine, turn, {"error": cut(error, ERROR_LENGTH)})
     first = (_states.cluster_id == turn.cluster_id) & (_states.manager == turn.manager)
     with writing(engine).begin() as connection:
         connection.execute(

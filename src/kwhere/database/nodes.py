@@ -8,6 +8,7 @@ from kwhere.core.errors import NotFound
 from kwhere.database import audit, cursors, schema
 from kwhere.database.account_marks import Mark, mark
 from kwhere.database.engine import writing
+from kwhere.database.storable import ERROR_LENGTH, cut
 
 _nodes = schema.nodes
 
@@ -49,7 +50,7 @@ def record_failure(connection: Connection, node_id: int, error: str, now_ns: int
     if held == error:
         return False
     changed = update(_nodes).where(_nodes.c.id == node_id)
-    connection.execute(changed.values(error=error[:1000], error_since_ns=now_ns))
+    connection.execute(changed.values(error=cut(error, ERROR_LENGTH), error_since_ns=now_ns))
     return True
 
 

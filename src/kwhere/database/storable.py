@@ -5,6 +5,7 @@ MOST_COUNTED = 2**31 - 1
 ACCOUNT_LENGTH = 255
 STATE_LENGTH = 32
 TEXT_LENGTH = 4096
+ERROR_LENGTH = 1000
 
 
 def cut(word: str | None, most: int) -> str | None:
