@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 from sqlalchemy import Engine, select
-from tests.journals import T0_NS
+from tests.account_site import Site, worked_case
+from tests.journals import T0_NS, HandJournal
 from tests.managed_site import tell, turn_of
 
 from kwhere.core.managed import ManagerUnit
@@ -12,7 +13,7 @@ from kwhere.database import schema
 from kwhere.database.inventory import note_inventory_error
 from kwhere.database.managed_units import write_accounts, write_nodes
 from kwhere.database.manager_states import note_error
-from kwhere.database.nodes import record_target_failure
+from kwhere.database.nodes import record_failure, record_target_failure
 from kwhere.database.waiting import write_queue
 from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_json import read_accounts, read_jobs, read_nodes
@@ -149,3 +150,14 @@ def test_why_a_source_cannot_be_read_is_any_text(engine: Engine, words: str) -> 
         for table in (schema.manager_states, schema.inventory_sources):
             (error,) = connection.execute(select(table.c.error)).scalars()
             assert 0 < len(error) <= 1000
+
+
+def test_a_long_fault_of_a_node_is_news_once(engine: Engine) -> None:
+    site = Site(engine)
+    site.take(worked_case(HandJournal(node="n1")))
+
+    with engine.begin() as connection:
+        node_id = connection.execute(select(schema.nodes.c.id)).scalar_one()
+        news = [record_failure(connection, node_id, "why\0" * 1000, now_ns) for now_ns in (T0_NS, T0_NS + 1)]
+
+    assert news == [True, False]

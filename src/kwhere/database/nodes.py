@@ -47,10 +47,11 @@ def _mark_new_guest(connection: Connection, node_id: int, parent: str | None) ->
 def record_failure(connection: Connection, node_id: int, error: str, now_ns: int) -> bool:
     """Note why a pull failed; return whether that is news."""
     held = connection.execute(select(_nodes.c.error).where(_nodes.c.id == node_id)).scalar_one_or_none()
-    if held == error:
+    kept = cut(error, ERROR_LENGTH)
+    if held == kept:
         return False
     changed = update(_nodes).where(_nodes.c.id == node_id)
-    connection.execute(changed.values(error=cut(error, ERROR_LENGTH), error_since_ns=now_ns))
+    connection.execute(changed.values(error=kept, error_since_ns=now_ns))
     return True
 
 
