@@ -55,10 +55,15 @@ class OwnerWalk:
 
         One is enough that finds so many; the last finds all there are.
         """
-        if not self.are_few and any(filters for _, filters in self.arms):
+        if not self._sorts_all and any(filters for _, filters in self.arms):
             for pages in _STRETCHES:
                 yield self._within(order, limit, pages * limit)
         yield self._within(order, limit, None)
+
+    @property
+    def _sorts_all(self) -> bool:
+        """Return whether no index is walked: only what lives is wanted, or few lie in the span."""
+        return self.query.states == (RUNNING,) or (self.are_few and self.query.span is not None)
 
     def _within(self, order: UnitOrder, limit: int, stretch: int | None) -> Select[Any]:
         parts = [part.limit(limit) for arm, filters in self.arms for part in self._parts(arm, filters, order, stretch)]
