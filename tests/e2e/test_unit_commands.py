@@ -125,6 +125,14 @@ def test_how_a_command_ends(run: Run, words: tuple[str, ...], code: int, said: s
     assert said in err
 
 
+def test_a_report_of_several_goes_on_after_one_that_is_not_there(run: Run) -> None:
+    code, out, err = run("unit", "77777", "logs/slurm-900_1.out")
+
+    assert code == 1
+    assert "Unit: slurm 901 (900_1)" in out
+    assert err == "kwhere: unit 77777: not found; `kwhere units -q 77777` searches parts of ids and names\n"
+
+
 def test_what_waits_is_chosen_by_id_and_words(run: Run) -> None:
     def shown(*words: str) -> list[str]:
         return run("units", "-s", "pending", "-P", "-n", "-o", "id", *words)[1].split()

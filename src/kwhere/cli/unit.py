@@ -6,10 +6,12 @@ from pathlib import Path
 import click
 
 from kwhere.cli.client import Api, Json, server_options
-from kwhere.cli.streams import color_option, json_text
+from kwhere.cli.exits import EXIT_FAILED
+from kwhere.cli.streams import color_option, json_text, say
 from kwhere.cli.unit_lookup import Found, Key, find_units, group_of, key_of, unit_path
 from kwhere.cli.unit_output import SCHEMA_VERSION, Output, Style, error_document, write_units
 from kwhere.cli.unit_page import report
+from kwhere.cli.unit_questions import written_ids
 from kwhere.cli.unit_whole import RUNS, part_header, part_lines, spread_lines, summed_item
 from kwhere.core.errors import KwhereError, NotFound
 
@@ -41,19 +43,26 @@ def unit(
 
     ID is the manager's id (4242, 123_4, 123+0, 123.batch, a pod's name or uid), or MANAGER/ID, CLUSTER/ID,
     NAMESPACE/POD, CLUSTER/MANAGER/ID. The number of an array lists its tasks with their sum; a
-    heterogeneous or requeued job is one report that adds up its components or runs.
+    heterogeneous or requeued job is one report that adds up its components or runs. slurm-123_4.out is
+    the job that wrote it, - a list of ids on stdin.
     """
     api = Api(server, token_file, state_dir)
     chosen = Style(style or Style.TABLE)
     codes = []
-    for ident in idents:
+    wanted = written_ids(idents)
+    if not wanted:
+        raise click.UsageError("expected ids such as 123_4, found none")
+    for ident in wanted:
         try:
             codes.append(_show(api, _Wanted(ident, cluster, manager, run_id), chosen))
         except KwhereError as error:
             if chosen is Style.JSON:
                 document = {"schema_version": SCHEMA_VERSION, "items": [], "errors": [error_document(error)]}
                 click.echo(json_text(document, 1))
-            raise
+            if not isinstance(error, NotFound) or len(wanted) == 1:
+                raise
+            say(f"kwhere: {error}")
+            codes.append(EXIT_FAILED)
     return max(codes)
 
 

@@ -71,13 +71,18 @@ def job_text(words: Sequence[str]) -> str | None:
     """Return ids as the API takes them; `-` is a list on stdin, `slurm-123_4.out` the job that wrote it."""
     if not words:
         return None
-    found: list[str] = []
-    for word in words:
-        found += sys.stdin.read().split() if word == "-" else [word]
-    text = ",".join(out[1] if (out := _SLURM_OUT.fullmatch(word)) else word for word in found)
+    text = ",".join(written_ids(words))
     if not text.strip(", "):
         raise click.UsageError("--jobs: expected ids such as 123,123_4, found none")
     return text
+
+
+def written_ids(words: Sequence[str]) -> list[str]:
+    """Return ids of a command line: `-` is a list on stdin, `slurm-123_4.out` the job that wrote it."""
+    found: list[str] = []
+    for word in words:
+        found += sys.stdin.read().split() if word == "-" else [word]
+    return [out[1] if (out := _SLURM_OUT.fullmatch(word)) else word for word in found]
 
 
 def several(text: str | None) -> list[str | None]:
