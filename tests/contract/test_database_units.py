@@ -222,6 +222,7 @@ def test_what_has_ended_draws_no_power_now(site: Site) -> None:
     assert (ended.power_uw, [run.power_uw for run in ended.node_runs]) == (None, [None])
 
 
+@pytest.mark.parametrize("label", ["slurm_end", "directory_end"])
 @pytest.mark.parametrize(
     ("told", "ended_s"),
     [
@@ -233,9 +234,9 @@ def test_what_has_ended_draws_no_power_now(site: Site) -> None:
         ("9" * 30, 60),
     ],
 )
-def test_an_end_that_the_node_was_told_is_exact(site: Site, told: str, ended_s: int) -> None:
+def test_an_end_that_the_node_was_told_is_exact(site: Site, told: str, ended_s: int, label: str) -> None:
     journal = HandJournal()
-    labels = (("slurm_end", told), ("x", "y"))
+    labels = ((label, told), ("x", "y"))
     journal.append([unit(key("a"), figures(7, 0), labels=labels), unit(key("b"), figures(7, 0))])
     journal.append([system(figures(0, 0))])
     site.take(journal)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy import Connection, bindparam, or_, select, text
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import schema
@@ -22,7 +22,8 @@ _END_RUN = text(
 _END_EARLIER = text(
     "UPDATE unit_runs SET ended_ns = :told_ns WHERE id = :run_id AND :told_ns BETWEEN started_ns AND ended_ns"
 )
-_END_LABEL = "slurm_end"
+_END_LABELS = ("slurm_end", "directory_end")
+"""The first that is there; UTC seconds since 1970."""
 _END_UNIT = text(
     "UPDATE units SET state = :ended, ended_ns ="
     " (SELECT max(r.ended_ns) FROM unit_runs r WHERE r.unit_id = units.id)"
@@ -66,12 +67,16 @@ def _told_ends(connection: Connection, run_ids: Sequence[int]) -> list[dict[str,
     query = (
         select(runs.c.id, units.c.labels)
         .join(units, units.c.id == runs.c.unit_id)
-        .where(units.c.scope_node_id != 0, units.c.labels.contains(f'"{_END_LABEL}"', autoescape=True))
+        .where(
+            units.c.scope_node_id != 0,
+            or_(*(units.c.labels.contains(f'"{label}"', autoescape=True) for label in _END_LABELS)),
+        )
     )
     found: list[dict[str, int]] = []
     for start in range(0, len(run_ids), 500):
         for run_id, labels in connection.execute(query.where(runs.c.id.in_(run_ids[start : start + 500]))):
-            told = str(json.loads(labels).get(_END_LABEL, ""))
+            known = json.loads(labels)
+            told = str(next((known[label] for label in _END_LABELS if label in known), ""))
             if told.isdecimal() and len(told) <= 10:
                 found.append({"run_id": run_id, "told_ns": int(told) * NANOSECONDS_PER_SECOND})
     return found

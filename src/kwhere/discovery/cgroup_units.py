@@ -11,6 +11,7 @@ from kwhere.discovery import libvirt, oar, slurm, systemd
 from kwhere.discovery.allocation import AllocationReader
 from kwhere.discovery.cgroup_tree import Appeared, CgroupTree, TreeChange
 from kwhere.discovery.classify import Classifier, paths_of
+from kwhere.discovery.directory_ends import told_by_directories
 from kwhere.discovery.fact_finder import FactFinder
 from kwhere.discovery.facts import Facts
 from kwhere.discovery.folding import FOLDED, Ownership
@@ -78,7 +79,7 @@ class CgroupUnits:
         parents = self._parents.read(self._is_inside_unit)
         self._stepped_ns = now_ns
         started, ended = self._book.take_changes()
-        told = self._job_ends.told(ended, now_ns)
+        told = [*self._job_ends.told(ended, now_ns), *told_by_directories(ended, self._clock)]
         window_ns = self._clock.monotonic_ns() - began_ns
         return StepReading(cpu, parents, started, ended, told, window_ns)
 

@@ -43,7 +43,7 @@ class FactFinder:
             containers.DOCKER: containers_of.find_docker,
             containers.PODMAN: containers_of.find_podman,
             run.MANAGER: _find_run,
-            systemd.MANAGER: _find_by_path,
+            systemd.MANAGER: _find_service,
             systemd.SESSION: _find_by_path,
         }
 
@@ -79,6 +79,14 @@ def merged(old: UnitInfo, new: UnitInfo) -> UnitInfo:
 def _find_by_path(match: Match, witness: Witness) -> Facts:
     """Return what the path alone says, the owner's name put in."""
     return Facts(user=witness.users(match.uid) if match.uid is not None else None, uid=match.uid)
+
+
+def _find_service(match: Match, witness: Witness) -> Facts:
+    """Return whom a service runs as: its user manager's, else its first process's; of all services together nobody."""
+    if match.uid is not None or match.unit == systemd.SERVICES:
+        return _find_by_path(match, witness)
+    uid = witness.leader()
+    return Facts(user=witness.users(uid) if uid is not None else None, uid=uid)
 
 
 def _find_run(match: Match, witness: Witness) -> Facts:

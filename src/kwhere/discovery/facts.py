@@ -10,7 +10,7 @@ from kwhere.core.errors import SourceError, Unavailable
 from kwhere.discovery.match import Match
 from kwhere.discovery.settings import UnitsSettings
 from kwhere.kernel.hostfs import HostFS
-from kwhere.kernel.processes import read_cgroup_text, read_command, read_environment, read_owner
+from kwhere.kernel.processes import read_cgroup_text, read_command, read_environment, read_owner, read_stat
 
 _NAME_LENGTH = 256
 _PROCESSES_ASKED = 16
@@ -118,6 +118,21 @@ class Witness:
             if seen != 0:
                 return seen
         return seen
+
+    def leader(self) -> int | None:
+        """Return the uid of the process that began first; what it starts may be others', as cron's jobs are."""
+        began: list[tuple[int, int]] = []
+        for pid in self._first():
+            try:
+                began.append((read_stat(self._fs, pid).start_ticks, pid))
+            except (Unavailable, SourceError):
+                continue
+        for _, pid in sorted(began):
+            try:
+                return read_owner(self._fs, pid)
+            except (Unavailable, SourceError):
+                continue
+        return None
 
     def _first(self) -> Sequence[int]:
         if self._asked is None:
