@@ -64,6 +64,9 @@ class FakeSeries:
     is_empty: bool = False
 
     def select(self, selector: Selector, span: Span, step_seconds: float) -> Sequence[RawSeries]:
+        if selector.nodes:
+            alone = [Selector(selector.name, {**selector.labels, "node": node}) for node in sorted(selector.nodes)]
+            return [series for each in alone for series in self.select(each, span, step_seconds)]
         shape = SHAPES.get(selector.name)
         if shape is None or self.is_empty:
             return ()

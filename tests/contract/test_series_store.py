@@ -274,3 +274,19 @@ def test_a_unit_of_many_nodes_is_read_whatever_the_server_lets_be_loaded_case_ce
     assert [series.labels["node"] for series in found] == nodes
     assert {series.values[-1] for series in found} == {59.0}
     assert min(len(series.times) for series in found) >= 59
+
+
+def test_several_nodes_are_asked_for_at_once_case_ceems_277(filled: Filled, metric: str) -> None:
+    nodes = ["n1", "n2", "n.3", "nx3", 'n"4|n5', "n5"]
+    store = filled.store_of([sample(metric, 0, at, cluster="c", node=node) for at, node in enumerate(nodes)])
+
+    found = store.select(
+        Selector(metric, {"cluster": "c"}, ("n5", "n1", "n.3", 'n"4|n5', "n1", "none")), span(-5, 5), 10
+    )
+
+    assert [(series.labels["node"], series.values) for series in found] == [
+        ("n.3", (2,)),
+        ("n1", (0,)),
+        ("n5", (5,)),
+        ('n"4|n5', (4,)),
+    ]

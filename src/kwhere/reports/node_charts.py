@@ -14,7 +14,7 @@ from kwhere.series.store import Selector
 
 NO_STORE = "no store of series is set up"
 NODES_ASKED = 16
-"""Of how many nodes of one unit governors are asked for: each is a question to the store."""
+"""Of how many nodes of one unit governors are asked for: they are a remark beside a curve."""
 NEWEST = timedelta(minutes=5)
 """How far back a state still counts as the newest."""
 

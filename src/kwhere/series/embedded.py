@@ -19,7 +19,7 @@ from kwhere.core.errors import Unavailable
 from kwhere.core.timespan import Span
 from kwhere.series.functions import last_per_step
 from kwhere.series.head import Batch, Head
-from kwhere.series.labels import decode_labels
+from kwhere.series.labels import decode_labels, encode_labels
 from kwhere.series.parquet import (
     DatabaseError,
     Row,
@@ -199,6 +199,10 @@ class EmbeddedSeriesStore:
 
     def select(self, selector: Selector, span: Span, step_seconds: float) -> Sequence[RawSeries]:
         """Return, per series, the last raw sample of each step. Raises Unavailable."""
+        if selector.nodes:
+            alone = [Selector(selector.name, {**selector.labels, "node": node}) for node in sorted(set(selector.nodes))]
+            found_there = [series for each in alone for series in self.select(each, span, step_seconds)]
+            return sorted(found_there, key=lambda series: encode_labels(series.labels.items()))
         start_ms, end_ms = (round(time.timestamp() * 1000) for time in (span.start, span.end))
         step_ms = max(1, round(step_seconds * 1000))
         while True:

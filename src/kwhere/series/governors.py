@@ -25,8 +25,11 @@ def governor_spans(
 ) -> tuple[GovernorSpan, ...]:
     """Return the governors of `nodes`, per node and socket in time order. Raises as the store's select does."""
     spans: list[GovernorSpan] = []
+    if not nodes:
+        return ()
+    all_found = store.select(Selector(METRIC, {"cluster": cluster}, tuple(nodes)), span, step_seconds)
     for node in sorted(set(nodes)):
-        found = store.select(Selector(METRIC, {"cluster": cluster, "node": node}), span, step_seconds)
+        found = [series for series in all_found if series.labels.get("node") == node]
         for socket in sorted({series.labels.get("socket", "") for series in found}):
             spans += _of_socket(node, socket, [s for s in found if s.labels.get("socket", "") == socket])
     return tuple(spans)

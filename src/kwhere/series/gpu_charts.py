@@ -74,23 +74,29 @@ def gpu_chart(
     spec, store = GPU_CHARTS[name], store_of(store, cluster)
     grid = grid_of(span, step_seconds)
     wanted = [place for place in places if spec.of_instances or not place.mig]
-    found = {node: _fetch(store, cluster, node, spec, span, step_seconds) for node in {one.node for one in wanted}}
+    found = _fetch(store, cluster, tuple({one.node for one in wanted}), spec, span, step_seconds)
     reach = step_seconds + _MISSED_SCRAPES * store.scrape_seconds
     columns = []
     for place in wanted:
-        mine = [
-            s for s in found[place.node] if (s.labels.get("uuid"), s.labels.get("mig", "")) == (place.uuid, place.mig)
-        ]
+        here = found.get(place.node, ())
+        mine = [s for s in here if (s.labels.get("uuid"), s.labels.get("mig", "")) == (place.uuid, place.mig)]
         columns += _lines(spec, place, mine, grid, reach)
     return Chart(spec.name, spec.title, spec.unit, step_seconds, grid.times, tuple(columns))
 
 
 def _fetch(
-    store: SeriesStore, cluster: str, node: str, spec: GpuChartSpec, span: Span, step_seconds: float
-) -> Sequence[RawSeries]:
+    store: SeriesStore, cluster: str, nodes: tuple[str, ...], spec: GpuChartSpec, span: Span, step_seconds: float
+) -> Mapping[str, list[RawSeries]]:
+    """Return the series by node."""
+    found: dict[str, list[RawSeries]] = {}
+    if not nodes:
+        return found
     reach = timedelta(seconds=step_seconds + _MISSED_SCRAPES * store.scrape_seconds)
     around = Span(span.start - reach, span.end + reach)
-    return store.select(Selector(spec.metric, {"cluster": cluster, "node": node, **spec.only}), around, step_seconds)
+    selector = Selector(spec.metric, {"cluster": cluster, **spec.only}, nodes)
+    for series in store.select(selector, around, step_seconds):
+        found.setdefault(series.labels.get("node", ""), []).append(series)
+    return found
 
 
 def _lines(

@@ -7,9 +7,11 @@ refuses to load at once is asked for in steps, and then in ever shorter spans.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 from kwhere.core.errors import TooMuch
 from kwhere.core.timespan import Span
@@ -17,7 +19,7 @@ from kwhere.series.functions import last_per_step
 from kwhere.series.labels import encode_labels
 from kwhere.series.prometheus_age import kept_by
 from kwhere.series.prometheus_api import PrometheusApi, Samples
-from kwhere.series.promql import selector_text
+from kwhere.series.promql import label_text, quoted, selector_text
 from kwhere.series.replicas import one_of
 from kwhere.series.retention import Kept
 from kwhere.series.settings import PrometheusStoreSettings
@@ -28,6 +30,7 @@ _RAW_SAMPLES = 9_000
 """Longest span that is read raw, in scrapes: a day at 10 s."""
 _MISSED_SCRAPES = 2.5
 """Where one of several scrapers missed more, another one's samples stand in."""
+_NODES_AT_ONCE = 64
 _LEAST_POINTS = 8
 """Fewer points are not halved any more: each of them is too much."""
 _OF_EVERY_AGENT = "kwhere_build_info"
@@ -61,22 +64,33 @@ class PrometheusSeriesStore:
 
         Raises Unavailable (no answer, overload) and SourceError (a query refused, an answer that is no such thing).
         """
-        expression = self.expression(selector)
         is_short = span.seconds <= _RAW_SAMPLES * self._settings.scrape_seconds
         found: dict[str, _Found] = {}
-        for labels, samples in self._answers(expression, span, step_seconds, is_raw=is_short):
+        answers = (self._answers(each, span, step_seconds, is_raw=is_short) for each in self._expressions(selector))
+        for labels, samples in chain.from_iterable(answers):
             own = self._own(labels, selector)
             one = found.setdefault(encode_labels(own.items()), _Found(own))
             one.replicas.setdefault(encode_labels(labels.items()), {}).update(samples)
         gap = _MISSED_SCRAPES * max(self._settings.scrape_seconds, 0.0 if is_short else step_seconds)
         return [series for text in sorted(found) if (series := _series(found[text], gap, step_seconds)) is not None]
 
-    def expression(self, selector: Selector) -> str:
-        """Return the selector in PromQL, with the site's names of the labels."""
+    def expression(self, selector: Selector, *more: str) -> str:
+        """Return the selector in PromQL, with the site's names of the labels; `more` are matchers beside its own."""
         labels = {self._names.get(name, name): value for name, value in selector.labels.items()}
         if labels.get(self._settings.node_label):
             labels[self._settings.node_label] += self._settings.node_suffix
-        return selector_text(selector.name, {name: value for name, value in labels.items() if name})
+        return selector_text(selector.name, {name: value for name, value in labels.items() if name}, more)
+
+    def _expressions(self, selector: Selector) -> Iterator[str]:
+        """Yield the selector, and with many nodes one per some dozens of them."""
+        if not selector.nodes:
+            yield self.expression(selector)
+            return
+        nodes = sorted(set(selector.nodes))
+        for start in range(0, len(nodes), _NODES_AT_ONCE):
+            names = [re.escape(f"{node}{self._settings.node_suffix}") for node in nodes[start : start + _NODES_AT_ONCE]]
+            matcher = f"{label_text(self._settings.node_label)}=~{quoted('|'.join(names))}"
+            yield self.expression(selector, matcher)
 
     def kept(self, cluster: str, now: datetime) -> Kept | None:
         """Return how far back the store goes; None where it has nothing of the cluster.

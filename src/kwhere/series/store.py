@@ -18,6 +18,8 @@ class Selector:
 
     name: str
     labels: Mapping[str, str]
+    nodes: tuple[str, ...] = ()
+    """Of any of these nodes, in as few questions as the store allows; empty: `labels` alone decide."""
 
 
 @dataclass(frozen=True, slots=True)

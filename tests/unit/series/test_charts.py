@@ -36,7 +36,8 @@ class SeriesList:
     def select(self, selector: Selector, span: Span, step_seconds: float) -> Sequence[RawSeries]:
         found = []
         for name, series in self.held:
-            if name == selector.name and selector.labels.items() <= series.labels.items():
+            is_of_nodes = not selector.nodes or series.labels.get("node") in selector.nodes
+            if name == selector.name and is_of_nodes and selector.labels.items() <= series.labels.items():
                 pairs = list(zip(series.times, series.values, strict=True))
                 inside = [p for p in pairs if span.start.timestamp() <= p[0] < span.end.timestamp()]
                 kept = list(last_per_step([t for t, _ in inside], [v for _, v in inside], step_seconds))

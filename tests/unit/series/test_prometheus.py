@@ -373,3 +373,15 @@ def test_instance_with_its_port_names_the_node_too(server: Answering, suffix: st
     assert server.asked[0][1]["query"].startswith(f'm{{instance="n1{suffix}"}}[')
     assert server.asked[1][1]["query"].startswith('m{cluster="c"}[')
     assert series.labels == {"node": "n1"}
+
+
+def test_a_thousand_nodes_are_few_questions_case_ceems_277(server: Answering) -> None:
+    server.matrix()
+    nodes = tuple(f"n{number:04}.a" for number in range(1000))
+    settings = PrometheusStoreSettings(url=server.url, node_label="instance", node_suffix=":9810")
+
+    with closing(PrometheusSeriesStore(settings)) as store:
+        store.select(Selector("m", {"cluster": "c"}, nodes), span(0, 60), 10)
+
+    assert len(server.asked) == 16
+    assert server.asked[0][1]["query"].startswith('m{cluster="c",instance=~"n0000\\\\.a:9810|n0001\\\\.a:9810|')
