@@ -47,7 +47,7 @@ soak: setup-test  ## The ten-minute soaks
 	@KWHERE_SOAK_SECONDS=600 $(PYTEST) -q -m soak -rA
 
 wheel: setup  ## Build the wheel with its assets
-	@$(BIN)/python -m build --wheel
+	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --wheel-dir dist .
 
 image: setup  ## Build the container image of every role (podman, buildah or docker); IMAGE=name:tag, BASE=python image
 	@scripts/image $(IMAGE) $(BASE)

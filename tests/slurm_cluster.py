@@ -122,10 +122,10 @@ def _free_ports(count: int) -> int:
 class SlurmCluster:
     """One instance; `start` brings all of it up, `stop` takes all of it down."""
 
-    def __init__(self, root: Path, more_conf: str = "") -> None:
-        """`more_conf` are further lines of slurm.conf; `{root}` in them is this instance's folder."""
+    def __init__(self, root: Path, more_conf: str = "", more_dbd_conf: str = "") -> None:
+        """`more_conf` are further lines of slurm.conf, `{root}` in them is this instance's folder; then slurmdbd's."""
         self.root = root
-        self._more_conf = more_conf
+        self._more_conf, self._more_dbd_conf = more_conf, more_dbd_conf
         self.host = socket.gethostname().split(".")[0]
         first = _free_ports(7)
         self._ports = {"ctld": first, "dbd": first + 1, "sql": first + 2, "rest": first + 3, "slurmd": first + 4}
@@ -243,7 +243,7 @@ class SlurmCluster:
         (etc / "gres.conf").write_text(
             f"NodeName=n[1-2] Name=gpu Type=a100 File={devices}/gpu[0-1]\n", encoding="utf-8"
         )
-        (etc / "slurmdbd.conf").write_text(_DBD_CONF.format(**words), encoding="utf-8")
+        (etc / "slurmdbd.conf").write_text((_DBD_CONF + self._more_dbd_conf).format(**words), encoding="utf-8")
         (etc / "jwt.key").write_bytes(secrets.token_bytes(32))
         for name in ("jwt.key", "slurmdbd.conf"):
             (etc / name).chmod(0o600)
@@ -343,11 +343,11 @@ class SlurmCluster:
 
 
 @contextlib.contextmanager
-def running_cluster(root: Path, more_conf: str = "") -> Iterator[SlurmCluster]:
+def running_cluster(root: Path, more_conf: str = "", more_dbd_conf: str = "") -> Iterator[SlurmCluster]:
     """Run one for the time of the block, once no other runs here."""
     with (Path(tempfile.gettempdir()) / "kwhere-tests-slurm.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        cluster = SlurmCluster(root, more_conf)
+        cluster = SlurmCluster(root, more_conf, more_dbd_conf)
         try:
             cluster.start()
             yield cluster

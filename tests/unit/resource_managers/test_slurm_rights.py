@@ -6,7 +6,6 @@ import pwd
 import pytest
 
 from kwhere.core.errors import Unavailable
-from kwhere.resource_managers import slurm_rights
 from kwhere.resource_managers.slurm_rights import check_sight
 
 CONFIGURATION = """\
@@ -35,7 +34,7 @@ class Sacctmgr:
 def be(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Let the process be this user's."""
     entry = pwd.struct_passwd((name, "x", 4242, 4242, "", "/", "/bin/false"))
-    monkeypatch.setattr(slurm_rights.pwd, "getpwuid", lambda _: entry)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: entry)
 
 
 @pytest.mark.parametrize(
