@@ -1,5 +1,6 @@
 """How a command ends: every error becomes one exit code, and one line per fact on stderr."""
 
+import sys
 from collections.abc import Sequence
 
 import click
@@ -10,14 +11,17 @@ from kwhere.core.errors import ConfigError, KwhereError
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_CLOSED_PIPE = 141
 
 
 def run_command(command: click.Command, arguments: Sequence[str] | None, program: str) -> int:
     """Run a command and return its exit code: 0 done, 1 not found, denied or failed, 2 usage or settings.
 
-    130 after Ctrl-C, 1 where nobody reads on what is printed: both say nothing. A bug goes on as it is.
+    130 after Ctrl-C, 141 where nobody reads on what is printed, as of any program that a closed pipe ends: both say
+    nothing. A bug goes on as it is.
     """
     prepare_streams()
+    stdout = sys.stdout
     try:
         result = command.main(args=arguments, prog_name=program, standalone_mode=False)
         flush_stdout()
@@ -25,7 +29,11 @@ def run_command(command: click.Command, arguments: Sequence[str] | None, program
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         drop_stdout()
-        return EXIT_FAILED
+        return EXIT_CLOSED_PIPE
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        return EXIT_CLOSED_PIPE  # click met it first: it ends with 1, and puts a stdout of its own in place
     except click.exceptions.Exit as request:
         return request.exit_code
     except (click.ClickException, KwhereError, ModuleNotFoundError) as error:

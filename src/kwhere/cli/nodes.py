@@ -11,6 +11,7 @@ import click
 
 from kwhere.cli.client import Api, server_options
 from kwhere.cli.database import caller, database_options, open_named
+from kwhere.cli.default_command import DefaultGroup
 from kwhere.cli.table import Column, bar, output_width, render
 from kwhere.reports.figures import NO_DATA, POWER, Scale, choose_scale, share, significant
 
@@ -20,14 +21,12 @@ RACK_BAR = 20
 """Columns of a bar that is full."""
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def nodes(context: click.Context) -> None:
-    """List nodes; hold one's meters against each other; retire one; take a stopped journal in again."""
-    if context.invoked_subcommand is None:
-        # Parsed, not just called: its options have environment variables.
-        with list_nodes.make_context("list", [], parent=context) as inner:
-            list_nodes.invoke(inner)
+@click.group(cls=DefaultGroup)
+def nodes() -> None:
+    """List nodes; hold one's meters against each other; retire one; take a stopped journal in again.
+
+    Without a command it is `list`, with its options.
+    """
 
 
 @nodes.command("list")

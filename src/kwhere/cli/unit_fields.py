@@ -14,6 +14,7 @@ from kwhere.cli.table import Column, render
 from kwhere.cli.unit_values import cpu_seconds, elapsed_seconds, gpus_allocated, local_time, shown_id
 from kwhere.reports.figures import NO_DATA, clock
 
+_STYLES = frozenset({"json", "yaml", "csv"})
 _CHOICE = re.compile(r"([A-Za-z_0-9]+)(?:%(-?)(\d{1,3}))?")
 
 
@@ -176,7 +177,7 @@ def parse_format(text: str, usual: Sequence[Choice] = USUAL) -> list[Choice]:
     chosen = list(usual) if words and all(word.startswith("+") for word in [words[0]]) else []
     chosen += [_choice(word.removeprefix("+")) for word in words]
     if not chosen:
-        raise click.UsageError("--format: expected fields such as id,name%20,energy_joules; --helpformat lists them")
+        raise click.UsageError("-o, --format: expected fields such as id,name%20,energy_joules; see --helpformat")
     return chosen
 
 
@@ -184,7 +185,9 @@ def _choice(word: str) -> Choice:
     found = _CHOICE.fullmatch(word)
     field = _BY_NAME.get(found[1].lower()) if found else None
     if found is None or field is None:
-        raise click.UsageError(f"--format: expected a field that --helpformat lists, found {word[:60]!r}")
+        style = word.lower()
+        hint = f"; for {style.upper()} say --{style}" if style in _STYLES else ""
+        raise click.UsageError(f"-o, --format: expected a field that --helpformat lists, found {word[:60]!r}{hint}")
     return Choice(field, int(found[3]) if found[3] else None, found[2] == "-")
 
 

@@ -1,5 +1,6 @@
 """Which unit an id means: `4242`, `123_4`, `123.batch`, a pod's name, MANAGER/ID, CLUSTER/ID, NAMESPACE/POD."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -11,6 +12,8 @@ from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError,
 MOST = 1000
 _SEARCHED = 10_000
 """So many waiting units are looked through for one id."""
+SHORTEST_ID = 8
+_HASH = re.compile(r"[0-9a-f-]{32,}")
 Key = tuple[str, str, str]
 
 
@@ -64,8 +67,17 @@ def _search(api: Api, ident: str, cluster: str | None, manager: str | None) -> l
     meant = [item for item in found if _is_meant(item, ident)]
     if meant:
         return meant
-    named = api.pages("/units", {**where, "q": ident}, MOST)
-    return [item for item in named if ident in _names(item)]
+    # A server that does not know this question answers with any units.
+    named = [item for item in api.pages("/units", {**where, "name": ident}, MOST) if ident in _names(item)]
+    if named:
+        return named
+    holding = api.pages("/units", {**where, "q": ident}, MOST)
+    return [item for item in holding if ident in _names(item) or _is_short_id(ident, item["unit"])]
+
+
+def _is_short_id(ident: str, unit: str) -> bool:
+    """Return whether `ident` is the beginning of a UUID or a container's hash, long enough to be meant."""
+    return len(ident) >= SHORTEST_ID and unit.startswith(ident) and _HASH.fullmatch(unit) is not None
 
 
 def _is_meant(item: Json, ident: str) -> bool:

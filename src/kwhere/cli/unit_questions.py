@@ -24,7 +24,7 @@ SORTS: Mapping[str, Callable[[Json], Any]] = {
     "started_at": lambda u: _seconds(u["started_at"]),
     "ended_at": lambda u: _seconds(u["ended_at"]),
 }
-_SHORT = {
+SORT_WORDS: Mapping[str, str] = {
     "energy": "energy_joules",
     "power": "power_watts",
     "cpu": "cpu_seconds",
@@ -32,6 +32,7 @@ _SHORT = {
     "start": "started_at",
     "end": "ended_at",
 }
+"""What a list can be sorted by, as people type it; the API's own words do as well."""
 MOST_NODES = 256
 """Each is a question of its own."""
 MOST_WAITING = 10_000
@@ -61,9 +62,9 @@ class Sort:
 
 def parse_sort(text: str, *, is_ascending: bool = False) -> Sort:
     """Return `energy`, `-power_watts` (largest first, as without a sign) or `+start`. Raises UsageError."""
-    name = _SHORT.get(text.lstrip("+-"), text.lstrip("+-"))
+    name = SORT_WORDS.get(text.lstrip("+-"), text.lstrip("+-"))
     if name not in SORTS:
-        raise click.UsageError(f"--sort: expected one of {', '.join(SORTS)}, found {text!r}")
+        raise click.UsageError(f"--sort: expected one of {', '.join(SORT_WORDS)}, found {text!r}")
     return Sort(name, is_ascending or text.startswith("+"))
 
 

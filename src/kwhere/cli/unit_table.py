@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 
 from kwhere.cli.client import Json
-from kwhere.cli.table import Column, render
-from kwhere.cli.unit_values import cpu_seconds, gpus_allocated, shown_id
+from kwhere.cli.table import WIDE, Column, render
+from kwhere.cli.unit_values import cpu_seconds, gpus_allocated, short_id, shown_id
 from kwhere.reports.figures import CPU_TIME, ENERGY, MASS, NO_DATA, POWER, choose_scale
 from kwhere.reports.usage_text import currency_of, money
 
@@ -51,24 +51,25 @@ def unit_lines(items: Sequence[Json], width: int, *, has_header: bool = True) ->
     has_power = any(i["power_watts"] is not None for i in items)
     has_gpus = any(gpus_allocated(i) is not None for i in items)
     columns = [
-        Column("MANAGER", shrinks=True, rank=3),
+        Column("MANAGER", rank=4),
         Column("UNIT", shrinks=True, min_width=10),
-        Column("USER", shrinks=True),
-        Column("STATE", shrinks=True, min_width=7, paint=paint_state),
-        *([Column(power.unit, is_number=True, rank=4)] if has_power else []),
+        Column("USER", shrinks=True, min_width=7),
+        Column("STATE", shrinks=True, min_width=9, paint=paint_state),
+        *([Column(power.unit, is_number=True, rank=3)] if has_power else []),
         Column(energy.unit, is_number=True),
         Column(f"{mass.unit} CO2e", is_number=True, rank=1),
         Column(cpu.unit, is_number=True, rank=5),
         *([Column("GPUS", is_number=True, rank=2), Column("GPU %", is_number=True)] if has_gpus else []),
         *([Column(currency, is_number=True)] if currency else []),
-        Column("NAME", shrinks=True),
+        Column("NAME", shrinks=True, min_width=16, gives_last=True),
     ]
     is_mixed = needs_mark(items)
+    ident = shown_id if width >= WIDE else short_id
     rows = []
     for item in items:
         mark = "~" if is_mixed and item["method"] == ESTIMATED else ""
         row = [
-            *(item["manager"], shown_id(item), item["user"] or NO_DATA, item["state"] or NO_DATA),
+            *(item["manager"], ident(item), item["user"] or NO_DATA, item["state"] or NO_DATA),
             *([_marked(power.text(item["power_watts"]), mark)] if has_power else []),
             _marked(energy.text(item["energy_joules_total"]), mark),
             mass.text(item["emissions_grams"]),

@@ -1,5 +1,6 @@
 """Values of a unit that its JSON does not have as they are read."""
 
+import re
 from datetime import UTC, datetime
 
 from kwhere.cli.client import Json
@@ -17,10 +18,23 @@ def gpus_allocated(item: Json) -> float | None:
     return sum((item.get("allocation") or {}).get("gpus", {}).values()) or None
 
 
+_LONG_IDS = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), 8),
+    (re.compile(r"[0-9a-f]{64}"), 12),
+)
+"""Ids that nobody reads to their end, and how much of them tells them apart."""
+
+
 def shown_id(item: Json) -> str:
     """Return the id as its manager shows it: `123_4` for the task of an array."""
     shown: str = (item.get("labels") or {}).get("job") or item["unit"]
     return shown
+
+
+def short_id(item: Json) -> str:
+    """Return the id for a terminal: of a UUID and of a container's hash their beginning, which `kwhere unit` takes."""
+    shown = shown_id(item)
+    return next((shown[:length] for pattern, length in _LONG_IDS if pattern.fullmatch(shown)), shown)
 
 
 def elapsed_seconds(item: Json) -> float | None:

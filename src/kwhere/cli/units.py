@@ -14,7 +14,7 @@ from kwhere.cli.unit_absence import Absence, Wanted, unread_managers, why_not, w
 from kwhere.cli.unit_fields import READ, USUAL, help_lines, parse_format
 from kwhere.cli.unit_output import Output, Style, write_units
 from kwhere.cli.unit_questions import (
-    SORTS,
+    SORT_WORDS,
     WAITING,
     Sort,
     ask_units,
@@ -53,7 +53,7 @@ _SEVERAL = ("user", "project", "cluster", "manager", "queue", "node")
 @click.option("-E", "--endtime", "end", help="Units alive before this time")
 @click.option("--running", is_flag=True, help="Also those that have not ended, whatever the time")
 @click.option("-q", "--query", "q", help="Only units whose id, name or user contains this text")
-@click.option("--sort", default="energy_joules", show_default=True, help=f"By {', '.join(SORTS)}; + is smallest first")
+@click.option("--sort", default="energy", show_default=True, help=f"By {', '.join(SORT_WORDS)}; + is smallest first")
 @click.option("--ascending", is_flag=True, help="Smallest first")
 @click.option("--limit", type=click.IntRange(min=0), help="So many; 0: all  [20 where a person reads, else all]")
 @click.option("-o", "--format", "fields", help="Only these fields: id,name%20,energy_joules; +queue adds one")

@@ -76,6 +76,8 @@ class UnitQuery:
     """Only units that lived within it."""
     running: bool = False
     """Also those that have not ended, whatever the span."""
+    name: str | None = None
+    """A unit's whole name."""
     q: str | None = None
     """Part of a unit's id, name, user or project; case does not matter."""
     sort: UnitSort = UnitSort.ENERGY_JOULES

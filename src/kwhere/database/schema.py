@@ -169,6 +169,10 @@ for _owner in ("user_id", "project_id"):
         Index(_name, units.c[_owner], units.c[_time], units.c.id, sqlite_where=_known, postgresql_where=_known)
 _grouped = units.c.job_group.is_not(None)
 Index("ix_units_job_group", units.c.job_group, sqlite_where=_grouped, postgresql_where=_grouped)
+NAME_INDEXED = 600
+"""So many signs of a name fit into an index of PostgreSQL, whatever they are."""
+_is_short = text(f"length(name) <= {NAME_INDEXED}")
+Index("ix_units_name", units.c.name, sqlite_where=_is_short, postgresql_where=_is_short)
 _unreported = units.c.is_reported.is_(False)
 Index("ix_units_unreported", units.c.id, sqlite_where=_unreported, postgresql_where=_unreported)
 _live = units.c.ended_ns.is_(None)

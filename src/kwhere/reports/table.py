@@ -22,6 +22,8 @@ class Column:
     is_number: bool = False
     shrinks: bool = False
     min_width: int = 6
+    gives_last: bool = False
+    """It shrinks only when no other column can any more."""
     rank: int = 0
     """Where shrinking is not enough, columns of the highest rank are left out first; 0 is never."""
     width: int | None = None
@@ -101,7 +103,8 @@ def _shrink(columns: Sequence[Column], widths: list[int], width: int) -> None:
         open_columns = [i for i, c in enumerate(columns) if c.shrinks and widths[i] > c.min_width]
         if not open_columns:
             return
-        widest = max(open_columns, key=lambda i: widths[i])
+        first = [i for i in open_columns if not columns[i].gives_last] or open_columns
+        widest = max(first, key=lambda i: widths[i])
         widths[widest] -= 1
         excess -= 1
 

@@ -75,3 +75,17 @@ def test_nodes_show_their_rack_where_one_is_known(state: str, capsys: pytest.Cap
     assert head.split()[:4] == ["CLUSTER", "NODE", "RACK", "STATE"]
     assert first.split()[:4] == ["c1", "n1", "R1", "up"]
     assert second.split()[:4] == ["c1", "n2", "–", "up"]
+
+
+def test_nodes_without_a_command_are_listed_with_the_lists_options(
+    state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_root(["nodes", "--json", "--state-dir", state]) == 0
+
+    assert [item["node"] for item in json.loads(capsys.readouterr().out)["items"]] == ["n1", "n2"]
+
+
+def test_nodes_says_what_its_commands_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_root(["nodes", "--help"]) == 0
+
+    assert "Without a command it is `list`" in capsys.readouterr().out

@@ -35,6 +35,14 @@ def test_columns_are_left_out_by_rank_where_shrinking_is_not_enough() -> None:
     assert render(columns, rows, 8)[1] == "a-long-+"
 
 
+def test_a_column_that_gives_last_keeps_its_width_while_others_can_give() -> None:
+    columns = [Column("ID", shrinks=True, min_width=4), Column("NAME", shrinks=True, min_width=8, gives_last=True)]
+    rows = [("an-id-of-sixteen", "a-name-of-17-long")]
+
+    assert render(columns, rows, 25)[1] == "an-id+  a-name-of-17-long"
+    assert render(columns, rows, 18)[1] == "an-+  a-name-of-1+"
+
+
 def test_wide_signs_keep_columns_in_line() -> None:
     columns = [Column("NAME", shrinks=True, min_width=4), Column("W", is_number=True)]
 

@@ -67,7 +67,7 @@ dram                 –         –
 gpu               2.50     0.300  counter (nvml)      ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
 other                –         –
         Energy: 3.80 kWh, method counter
-          CO2e: 213 g at 56.0 g/kWh with PUE (zone FR, static, average, static)
+          CO2e: 213 g at 56.0 g/kWh with PUE (zone FR, static, average)
           Cost: 0.760 EUR
 --------------------------------------------------------------------------------
        Finding: held n2 GPU 0 idle for 04:00:00, 1.40 kWh; never used it: ask
@@ -104,7 +104,7 @@ def whole_of(kind: str, total: Json, *parts: Json, unknown: int = 0) -> Json:
 
 
 def answer(query: Query) -> tuple[int, object]:
-    """Answer as the API: `job` finds ids, shown ids and arrays, `q` parts of names."""
+    """Answer as the API: `job` finds ids, shown ids and arrays, `name` whole names, `q` parts of names."""
     words = query.get("job", "").split(".")[0]
     if "_[" in words:
         return 400, {"detail": "job: not this time"}
@@ -112,6 +112,7 @@ def answer(query: Query) -> tuple[int, object]:
         item
         for item in KNOWN
         if (words and words in (item["unit"], item["labels"].get("job"), item["labels"].get("array_job")))
+        or query.get("name", "–") == item["name"]
         or ("q" in query and query["q"] in f"{item['unit']} {item['name']}")
     ]
     return 200, {"items": found, "next": None}
@@ -135,6 +136,7 @@ def test_the_report_worked_out_by_hand() -> None:
         pytest.param("nb-7-0", POD_UID, id="pod"),
         pytest.param("ml/nb-7-0", POD_UID, id="namespace and pod"),
         pytest.param("train resnet", "4242", id="name"),
+        pytest.param(POD_UID[:8], POD_UID, id="the beginning of a pod's uid, as lists show it"),
     ],
 )
 def test_an_id_is_found_as_people_write_it(
@@ -149,6 +151,13 @@ def test_an_id_is_found_as_people_write_it(
         assert "hpc1/slurm/4243, hpc1/slurm/4245" in err
     else:
         assert (code, json.loads(out)["unit"]) == (0, unit)
+
+
+def test_a_name_is_looked_up_before_anything_is_searched_for(api: CommandApi, tmp_path: Path) -> None:
+    assert run_root(["unit", "nb-7-0", "--json", "--state-dir", str(tmp_path)]) == 0
+
+    assert [query["name"] for query in api.questions("/units") if "name" in query] == ["nb-7-0"]
+    assert not any("q" in query for query in api.questions("/units"))
 
 
 TOTAL = {

@@ -53,12 +53,27 @@ def test_any_text_is_fields_or_a_clear_error(text: str) -> None:
 
 @given(st.text(max_size=20))
 def test_any_sort_is_one_or_a_clear_error(text: str) -> None:
-    said = "--sort: expected one of"
+    said = "--sort: expected one of energy, power, cpu, gpu, start, end, found"
     try:
         parse_sort(text)
     except click.UsageError as error:
         said = error.message
-    assert "--sort: expected one of" in said
+    assert "--sort: expected one of energy, power, cpu, gpu, start, end, found" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("nonsense", "found 'nonsense'"),
+        ("json", "found 'json'; for JSON say --json"),
+        ("unit,csv", "found 'csv'; for CSV say --csv"),
+    ],
+)
+def test_a_field_that_there_is_not_is_told_by_the_options_own_names(text: str, end: str) -> None:
+    with pytest.raises(click.UsageError, match=r"^-o, --format: expected a field") as caught:
+        parse_format(text)
+
+    assert caught.value.message.endswith(end)
 
 
 def test_names_of_fields_and_of_sacct_are_told_apart() -> None:

@@ -20,9 +20,9 @@ from kwhere.cli.main import run_root
 
 ESTIMATED = {**PLAIN, "unit": "77", "user": "carol", "name": "a|b", "method": "modelled", "energy_joules_total": 7200.0}
 GPUS_AND_MONEY_IN_80 = """\
-MANAGER  UNIT    USER   STATE        kWh  g CO2e  GPUS  GPU %      EUR  NAME
-slurm    4200_1  alice  complet+    3.80     213     2     38    0.760  train r+
-slurm    4243    bob    failed    0.0150   0.840     –      –  0.00300  preproc+
+UNIT    USER   STATE         kWh  g CO2e  GPUS  GPU %      EUR  NAME
+4200_1  alice  completed    3.80     213     2     38    0.760  train resnet
+4243    bob    failed     0.0150   0.840     –      –  0.00300  preprocess
 """
 
 
@@ -438,11 +438,31 @@ def test_helpformat_names_every_field_with_its_unit(ask: Any) -> None:
     assert any(line.split()[:3] == ["elapsed_seconds", "s", "elapsed"] for line in lines)
 
 
+def test_at_80_columns_a_pods_name_is_read_and_its_id_is_short(api: CommandApi, ask: Any) -> None:
+    pod = {
+        **PLAIN,
+        "manager": "kubernetes",
+        "unit": "7f9c24e8-3b12-4fef-91a0-6e2ba5d2c0aa",
+        "user": "grace@example.org",
+        "name": "etl-nightly-28471920-22ecc",
+        "power_watts": 31.0,
+    }
+    api.lists("/units", pod)
+
+    line = ask()[1].splitlines()[1]
+
+    assert len(line) <= 80
+    assert "7f9c24e8 " in line
+    assert line.rpartition("  ")[2].startswith("etl-nightly-284")
+    assert "7f9c24e8-3b12-4fef-91a0-6e2ba5d2c0aa" in ask("--no-trunc")[1]
+
+
 def test_nothing_is_cut_when_piped_or_told_so(api: CommandApi, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "complet+" in ask()[1]
-    assert "complet+" not in ask("--no-trunc")[1]
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "train resnet" not in ask()[1]
+    assert "train resnet" in ask("--no-trunc")[1]
     monkeypatch.delenv("COLUMNS")
-    assert "complet+" not in ask()[1]
+    assert "train resnet" in ask()[1]
 
 
 @pytest.mark.parametrize("command", ["units", "unit 4243", "report", "nodes", "factors"])

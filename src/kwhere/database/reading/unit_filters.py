@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, union_all
+from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, func, literal_column, or_, select, union_all
 
 from kwhere.core.timespan import Span
 from kwhere.database import schema
@@ -21,6 +21,8 @@ MANY = 100_000
 """Up to so many are sorted by a figure all the same: its index may hold them last of all, minutes away."""
 _units = schema.units.c
 ESCAPE = "\\"
+_HAS_SHORT_NAME: ColumnElement[bool] = literal_column(f"length(units.name) <= {schema.NAME_INDEXED}", Boolean)
+"""As `ix_units_name` has it."""
 
 
 def cluster_ids(connection: Connection, name: str | None) -> list[int]:
@@ -60,6 +62,8 @@ def _plain(connection: Connection, query: UnitQuery) -> list[ColumnElement[bool]
         found.append(_units.queue == query.queue)
     if query.jobs is not None:
         found.append(or_(*job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))))
+    if query.name is not None:
+        found.append(_units.name == query.name)
     if query.q:
         found.append(_holds(query.q))
     return found
@@ -162,6 +166,8 @@ def _plain_narrowings(connection: Connection, query: UnitQuery) -> Sequence[Sele
         named = job_arms(connection, query.jobs, cluster_ids(connection, query.cluster))
         arms = union_all(*(ids.where(arm) for arm in named)).subquery()
         found.append(select(arms.c.id))
+    if query.name is not None and len(query.name) <= schema.NAME_INDEXED:
+        found.append(ids.where(_units.name == query.name, _HAS_SHORT_NAME))
     if query.node is not None:
         found.append(_on_node(connection, query, query.node))
     if query.manager is not None:
