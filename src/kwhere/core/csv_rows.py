@@ -1,6 +1,7 @@
 """Tables as CSV that a person keeps: a line with names of columns, then a row per line. Pure."""
 
 import csv
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,7 +25,9 @@ def csv_rows(
 
     Commas, semicolons or tabs, whichever the first line has most of. `allowed` None: any further column may stand.
     """
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
+    # A name may hold what else ends a line in Unicode.
+    numbered = enumerate(re.split(r"\r\n|\r|\n", text), 1)
+    lines = [(number, line) for number, line in numbered if line.strip() and line[0] != "#"]
     if not lines:
         raise SourceError(f"{place}: expected a line with names of columns, found nothing")
     first, header_line = lines[0]

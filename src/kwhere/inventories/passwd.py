@@ -41,7 +41,7 @@ class PasswdSource:
 
 def passwd_entries(text: str) -> Iterator[tuple[str, str]]:
     """Yield login and GECOS field of each line that is one; comments and lines for NIS are passed over."""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         fields = line.split(":")
         if len(fields) == _FIELDS and fields[0] and fields[0][0] not in "#+-":
             yield fields[0], fields[4]

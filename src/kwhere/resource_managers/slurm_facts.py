@@ -44,7 +44,7 @@ def parse_pairs(line: str) -> Mapping[str, str]:
 
 def read_nodes(text: str) -> Iterator[ManagerNode]:
     """Yield the nodes, one per line."""
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a reason may hold what else ends a line in Unicode
         pairs = parse_pairs(line)
         if pairs.get("NodeName"):
             yield _node(pairs)
@@ -118,7 +118,7 @@ def read_accounts(associations: str, descriptions: str, suffixes: Sequence[str] 
 
 
 def _rows(text: str, width: int) -> Iterator[list[str]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.split("|", width - 1)  # a description may hold any sign
         if len(words) == width and words[0]:
             yield words

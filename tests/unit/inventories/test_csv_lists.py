@@ -40,6 +40,14 @@ def test_racks_and_people_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_a_line_ends_where_a_line_ends_case_users_39(sign: str, line_end: str) -> None:
+    lines = ("rack,power_limit_watts", f"R{sign}7,12000", "R8,")
+
+    assert len(parse_racks(line_end.join(lines), "r", "c1")) == 2
+
+
 def test_an_empty_list_is_one_and_an_empty_file_is_none() -> None:
     assert parse_nodes("node,rack\n", "nodes.csv") == ()
     with pytest.raises(SourceError, match="found nothing"):

@@ -47,6 +47,18 @@ def test_full_names_come_from_gecos_and_empty_ones_are_none__case_users_43(tmp_p
     assert set(found) == {"root", "alice", "bob"}
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x1e"])
+def test_a_full_name_ends_no_line_case_users_39(tmp_path: Path, sign: str) -> None:
+    file = tmp_path / "passwd"
+    file.write_text(
+        f"alice:x:1000:1000:A{sign}mallory:x:1:1:/home:/bin/sh\nbob:x:1:1:Bob:/:/bin/sh\n", encoding="utf-8"
+    )
+
+    found = by_login(PasswdSource(PasswdSettings(source="passwd", file=file), HandClock()).read())
+
+    assert set(found) == {"bob"}
+
+
 def test_without_a_file_the_name_service_switch_is_asked() -> None:
     assert "root" in by_login(PasswdSource(PasswdSettings(source="passwd"), HandClock()).read())
 

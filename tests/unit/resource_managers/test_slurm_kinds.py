@@ -387,7 +387,9 @@ def test_case_users_29_an_array_of_any_size_that_waits_is_no_fault() -> None:
     assert (found, faults.count) == ([], 0)
 
 
-@pytest.mark.parametrize("description", ["a|b", "the group's |own|", "\u202e x", ""])
+@pytest.mark.parametrize(
+    "description", ["a|b", "the group's |own|", "\u202e x", "", "a\u2028b", "a\x85b\x0bc\x1ed", "a\rb"]
+)
 def test_kind_6_4_an_accounts_description_holds_anything(description: str) -> None:
     found = read_accounts("proj1||root\nproj1|alice|\n", f"proj1|{description}\n")
 
@@ -396,7 +398,15 @@ def test_kind_6_4_an_accounts_description_holds_anything(description: str) -> No
 
 
 @pytest.mark.parametrize(
-    "reason", ["State=IDLE CPUAlloc=7 [root@2026-01-01T00:00:00]", "disk = full", "a\tb", "NodeName=n2"]
+    "reason",
+    [
+        "State=IDLE CPUAlloc=7 [root@2026-01-01T00:00:00]",
+        "disk = full",
+        "a\tb",
+        "NodeName=n2",
+        "a\x0bNodeName=n2",
+        "a\u2028NodeName=n2",
+    ],
 )
 def test_kind_6_4_a_reason_holds_anything(reason: str) -> None:
     (node,) = read_nodes(f"NodeName=n1 Arch=x86_64 CPUAlloc=0 CPUTot=8 State=DOWN*+DRAIN Reason={reason}\n")
