@@ -42,7 +42,7 @@ def find_roots(fs: HostFS) -> Mapping[str, str]:
 
 def _paths(fs: HostFS, process: str) -> dict[str, str]:
     text = fs.read(f"proc/{process}/cgroup").decode(errors="surrogateescape")
-    lines = (line.split(":", 2) for line in text.splitlines())
+    lines = (line.split(":", 2) for line in text.split("\n"))
     return {parts[1]: parts[2] for parts in lines if len(parts) == 3}
 
 

@@ -30,7 +30,7 @@ def paths_elsewhere(fs: HostFS, hierarchy: Hierarchy, path: str) -> dict[str, st
 
 def _paths_named(text: str, name: str) -> Iterator[tuple[str, str]]:
     """Yield controller and path down to the component `name` of each line `NUMBER:CONTROLLERS:PATH` that has it."""
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a name holds any other sign
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         parts = path.split("/")

@@ -59,6 +59,14 @@ def test_an_agent_below_the_beginning_of_its_namespace_finds_it(tmp_path: Path) 
     assert find_roots(host) == {"": PLAIN}
 
 
+@pytest.mark.parametrize("sign", ["\x0b", "\x1e", "\x85", "\u2028"])
+def test_a_name_makes_up_no_line(tmp_path: Path, sign: str) -> None:
+    """The kernel refuses cgroups with a line feed in their name alone."""
+    host = agent_in(tmp_path, PLAIN, "/../../../../init.scope", below=f"/supervised{sign}0::")
+
+    assert find_roots(host) == {"": PLAIN}
+
+
 def test_in_the_host_s_own_namespace_nothing_changes(tmp_path: Path) -> None:
     host = agent_in(tmp_path, PLAIN, "/init.scope")
 
