@@ -1,5 +1,6 @@
 """Where settings come from: defaults, a file, its `conf.d`, the environment, flags; later ones win, none is ignored.
 
+Of lists of entries (managers, targets, inventories) that stand in several files none wins: they are joined.
 A file is YAML with one section per package (`agent:`, `server:`, …). An unknown key stops the start and is named,
 unless the file's own `since` mapping says that it belongs to a release later than this one:
 
@@ -14,7 +15,7 @@ import pwd
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -188,8 +189,14 @@ def _merge(into: Tree, other: Tree) -> None:
         current = into.get(key)
         if isinstance(current, dict) and isinstance(value, dict):
             _merge(current, value)
+        elif _are_entries(current) and _are_entries(value):
+            into[key] = [*current, *value]
         else:
             into[key] = value
+
+
+def _are_entries(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
 
 
 def _sentences(model: type[BaseModel], error: ValidationError) -> Iterator[str]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from kwhere.apps.configuration import default_file, default_state_dir, load, read_file
+from kwhere.apps.configuration import default_file, default_state_dir, load, read_all, read_file
 from kwhere.apps.settings import Settings
 from kwhere.core.errors import ConfigError
 
@@ -49,6 +49,19 @@ def test_later_sources_win(tmp_path: Path) -> None:
     settings = load(Whole, file, {"agent.name": "flag"})
 
     assert settings == Whole(agent=Part(interval_seconds=4, name="flag"))
+
+
+def test_entries_of_several_files_are_joined_and_single_values_are_not(tmp_path: Path) -> None:
+    """Each manager's tutorial writes a file of its own."""
+    file = write(tmp_path / "kwhere.yaml", "resource_managers: []\nserver: {targets: [{name: a}], words: [x, y]}")
+    write(tmp_path / "conf.d" / "oar.yaml", "resource_managers: [{manager: oar}]")
+    write(tmp_path / "conf.d" / "pve.yaml", "resource_managers: [{manager: proxmox}, {manager: proxmox-lxc}]")
+    write(tmp_path / "conf.d" / "server.yaml", "server: {targets: [{name: b}], words: [z]}")
+
+    tree, _ = read_all(file)
+
+    assert [entry["manager"] for entry in tree["resource_managers"]] == ["oar", "proxmox", "proxmox-lxc"]
+    assert tree["server"] == {"targets": [{"name": "a"}, {"name": "b"}], "words": ["z"]}
 
 
 @pytest.mark.parametrize("word", ["NO", "no", "off", "On", "yes", "Y", "n"])
