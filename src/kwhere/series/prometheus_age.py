@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kwhere.core.errors import SourceError
+from kwhere.core.errors import SourceError, TooMuch
 from kwhere.series.prometheus_api import PrometheusApi
 from kwhere.series.retention import Kept, KeptBy, Limits, parse_duration, parse_limits
 
 _REACH = timedelta(days=3650)
 """How far back the oldest sample is looked for."""
+_LOOKS_DAYS = (3650, 730, 180, 30, 7, 1)
+"""How long a span is looked at with one question: servers may refuse long ones."""
 _POINTS = 240
 """Points of one look."""
 _FINE_SECONDS = 60
@@ -84,9 +86,7 @@ def _oldest_sample(api: PrometheusApi, expression: str, now: datetime) -> dateti
     A coarse look finds the oldest point with a sample; finer ones go on before it, until a whole coarse step is empty:
     an outage shorter than that does not end the search.
     """
-    step = math.ceil(_REACH.total_seconds() / _POINTS)
-    end = math.floor(now.timestamp())
-    oldest = _first(api, expression, end - _POINTS * step, end, step)
+    oldest, step = _coarse(api, expression, math.floor(now.timestamp()))
     if oldest is None:
         return None
     fine = math.ceil(step / _POINTS)
@@ -98,6 +98,33 @@ def _oldest_sample(api: PrometheusApi, expression: str, now: datetime) -> dateti
         oldest, edge = found, edge - step
     exact = _first(api, expression, oldest - fine, oldest, max(_FINE_SECONDS, math.ceil(fine / _POINTS)))
     return datetime.fromtimestamp(oldest if exact is None else min(exact, oldest), UTC)
+
+
+def _coarse(api: PrometheusApi, expression: str, now_s: int) -> tuple[int | None, int]:
+    """Return the oldest of points that lie a step apart, and the step, in seconds; spans as long as the store takes."""
+    *longer, shortest = (math.ceil(days * 86400 / _POINTS) for days in _LOOKS_DAYS)
+    for step in longer:
+        try:
+            return _oldest_of_looks(api, expression, now_s, step), step
+        except TooMuch:
+            continue
+    return _oldest_of_looks(api, expression, now_s, shortest), shortest
+
+
+def _oldest_of_looks(api: PrometheusApi, expression: str, now_s: int, step: int) -> int | None:
+    """Return the oldest point with a sample, going back look by look while the oldest point of one has some."""
+    oldest: int | None = None
+    end, last = now_s, now_s - int(_REACH.total_seconds())
+    while end > last:
+        start = end - _POINTS * step
+        found = _first(api, expression, start, end, step)
+        if found is None:
+            break
+        oldest = found
+        if found >= start + step:
+            break
+        end = start
+    return oldest
 
 
 def _first(api: PrometheusApi, expression: str, start: int, end: int, step: int) -> int | None:

@@ -21,6 +21,7 @@ _WHOLE_ANSWERS = {"partial_response": "false", "deny_partial_response": "1"}
 
 _TOO_MUCH = re.compile(
     r"too many (?:samples|series|chunks|points|datapoints)|maximum resolution|cannot select more than|err-mimir-max"
+    r"|(?:time range|query length)[^.]{0,80}(?:exceed|limit)|exceeds the limit"
     r"|(?:exceed|limit|more than)[^.]{0,80}(?:samples|series|chunks|points|bytes)"
     r"|(?:samples|series|chunks|points|bytes)[^.]{0,80}(?:exceed|limit)",
     re.IGNORECASE,

@@ -72,6 +72,8 @@ class Telling:
         self.pages: dict[str, object] = {}
         self.spans: list[tuple[float, float]] = []
         self.statuses: dict[str, int] = {}
+        self.longest: timedelta | None = None
+        """A longer span is refused in one question, as Mimir does."""
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
     def points(self, form: Mapping[str, str]) -> list[float]:
@@ -106,6 +108,13 @@ def telling_store(**settings: object) -> Iterator[tuple[Telling, PrometheusSerie
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             form = {name: values[0] for name, values in parse_qs(body).items()}
             telling.asked.append((self.path, form))
+            if (
+                telling.longest is not None
+                and float(form["end"]) - float(form["start"]) > telling.longest.total_seconds()
+            ):
+                refused = "the query time range exceeds the limit (query length: 87600h0m0s, limit: 768h0m0s)"
+                self._say({"status": "error", "errorType": "bad_data", "error": refused}, 422)
+                return
             values = [[time, "1"] for time in telling.points(form)]
             result = [{"metric": {}, "values": values}] if values else []
             self._say({"status": "success", "data": {"resultType": "matrix", "result": result}})
@@ -186,6 +195,19 @@ def test_without_a_flag_the_oldest_sample_is_found_case_ceems_270(days: float) -
         assert (kept.by, kept.limits) == (KeptBy.OLDEST, "")
         assert timedelta(0) <= kept.since - (NOW - days * DAY) <= timedelta(minutes=6)
         assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= 8
+
+
+@pytest.mark.parametrize(("days", "most"), [(0.5, 10), (20, 10), (100, 14), (400, 26)])
+def test_a_store_that_takes_short_questions_alone_is_asked_several_case_ceems_270(days: float, most: int) -> None:
+    with telling_store() as (telling, store):
+        telling.longest = 32 * DAY
+        telling.spans = [(seconds(NOW - days * DAY), seconds(NOW))]
+
+        kept = store.kept("c", NOW)
+
+        assert kept is not None
+        assert timedelta(0) <= kept.since - (NOW - days * DAY) <= timedelta(minutes=6)
+        assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= most
 
 
 def test_an_outage_of_days_does_not_hide_what_is_older() -> None:
