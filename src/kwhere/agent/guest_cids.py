@@ -49,7 +49,7 @@ def find_cids(fs: HostFS, units: Sequence[TrackedUnit]) -> dict[str, int]:
 
 def _unit_of(text: str, by_path: dict[str, TrackedUnit]) -> TrackedUnit | None:
     """Return the unit in whose cgroup `/proc/PID/cgroup` says that a process is."""
-    for line in text.splitlines():
+    for line in text.split("\n"):  # the name of a cgroup may hold any other end of a line
         path = line.split(":", 2)[-1]
         for top, unit in by_path.items():
             if path == top or path.startswith(f"{top}/"):

@@ -31,7 +31,7 @@ def find(match: Match, witness: Witness) -> Facts:
 def parse_variables(text: str) -> dict[str, str]:
     """Return the variables of lines `export NAME='value'`; lines of another form are left out."""
     found = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):  # values that users give hold any other end of a line
         exported = _EXPORT.fullmatch(line.strip())
         if exported is None:
             continue

@@ -187,6 +187,7 @@ def test_a_process_that_only_looks_like_qemu_is_not_believed(tmp_path: Path) -> 
     proc(tmp_path, 10, qemu(7), "/m/a/libvirt/emulator")
     proc(tmp_path, 11, qemu(8), "/user.slice/user-1000.slice")  # a user's own, who would hear what VM a is told
     proc(tmp_path, 12, qemu(9), "/m/ab")
+    proc(tmp_path, 14, qemu(6), "/user.slice/mine\x1e0::/m/a")  # a line that the name of a cgroup makes up
     proc(tmp_path, 13, ["sleep", "-device", "vhost-vsock-pci,guest-cid=5"], "/m/a")
 
     assert find_cids(HostFS(tmp_path, tmp_path, tmp_path), [vm("a")]) == {"a": 7}

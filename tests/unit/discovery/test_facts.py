@@ -265,6 +265,13 @@ def test_live_users_have_names_and_copied_ones_numbers(proc: FakeProc) -> None:
     assert UserNames(proc.host).home(0) is None
 
 
+@pytest.mark.parametrize("sign", ["\x0b", "\x1e", "\x85", "\u2028"])
+def test_a_value_makes_up_no_variable(sign: str) -> None:
+    text = f"export OAR_PROJECT_NAME='mine'\nexport OAR_JOB_NAME='a{sign}export OAR_PROJECT_NAME=root{sign}'\n"
+
+    assert parse_variables(text)["OAR_PROJECT_NAME"] == "mine"
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_taken(text: str) -> None:
     parse_domain(text)
