@@ -1,12 +1,13 @@
 """The audit log: what privileged people look at, who may read it, and what it costs to look again."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.asgi_client import AsgiClient
 from tests.databases import sqlite_engine
-from tests.two_tenants import as_user, fill, open_door
+from tests.two_tenants import NOW, as_user, fill, open_door
 
 PEOPLE: dict[str, object] = {
     "people": [
@@ -49,6 +50,15 @@ def test_a_look_at_anothers_unit_leaves_a_line(client: AsgiClient, lines: Lines)
 def test_the_same_look_again_is_no_news(client: AsgiClient, lines: Lines) -> None:
     for _ in range(3):
         client.get("/api/v1/units/c1/slurm/a-0", headers=as_user("root2"))
+
+    assert len(lines()) == 1
+
+
+def test_a_list_of_the_last_hour_is_told_once_however_often_it_is_refreshed(client: AsgiClient, lines: Lines) -> None:
+    for minutes in range(3):
+        start, end = (NOW + timedelta(minutes=minutes - length) for length in (180, 0))
+        span = {"from": start.isoformat(), "to": end.isoformat()}
+        client.get("/api/v1/units", params={"user": "alice", **span}, headers=as_user("root2"))
 
     assert len(lines()) == 1
 

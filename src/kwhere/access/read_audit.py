@@ -11,10 +11,11 @@ from kwhere.core.clock import Clock
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import audit
 from kwhere.database.engine import writing
-from kwhere.database.witness import Owners, Witness
+from kwhere.database.grid import from_ns
+from kwhere.database.witness import Owners, Witness, questions_of
 
 ONCE_NS = 3600 * NANOSECONDS_PER_SECOND
-"""The same look by the same principal is told once in so long: pages refresh themselves."""
+"""The same question of the same principal is told once in so long: pages refresh themselves."""
 _MOST_KEPT = 50_000
 
 
@@ -37,16 +38,17 @@ class ReadAudit:
         return _Watched(principal, self._note)
 
     def _note(self, principal: Principal, action: str, subject: str) -> None:
-        key, now_ns = (principal.name, action, subject), self._clock.utc_ns()
+        now_ns = self._clock.utc_ns()
+        keys = [(principal.name, action, question) for question in questions_of(subject, from_ns(now_ns))]
         with self._lock:
-            if now_ns - self._told.get(key, -ONCE_NS) < ONCE_NS:
+            if any(now_ns - self._told.get(key, -ONCE_NS) < ONCE_NS for key in keys):
                 return
         with writing(self._engine).begin() as connection:
             audit.record(connection, now_ns, principal.name, action, subject, {"why": principal.why})
         with self._lock:
             if len(self._told) >= _MOST_KEPT:
                 self._told.clear()
-            self._told[key] = now_ns
+            self._told |= dict.fromkeys(keys, now_ns)
 
 
 class _Watched:

@@ -458,11 +458,13 @@ def test_at_80_columns_a_pods_name_is_read_and_its_id_is_short(api: CommandApi, 
 
 
 def test_nothing_is_cut_when_piped_or_told_so(api: CommandApi, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    assert "train resnet" not in ask()[1]
-    assert "train resnet" in ask("--no-trunc")[1]
+    name = "a-name-that-is-longer-than-what-is-left-of-eighty-columns"
+    api.lists("/units", {**JOB, "name": name})
+    assert name not in ask()[1]
+    assert "a-name-that-is" in ask()[1]
+    assert name in ask("--no-trunc")[1]
     monkeypatch.delenv("COLUMNS")
-    assert "train resnet" in ask()[1]
+    assert name in ask()[1]
 
 
 @pytest.mark.parametrize("command", ["units", "unit 4243", "report", "nodes", "factors"])

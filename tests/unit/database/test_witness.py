@@ -1,10 +1,10 @@
 """The words in which the audit log tells of a list that was read."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from kwhere.core.timespan import Span
 from kwhere.database.records import JobWords, UnitQuery
-from kwhere.database.witness import words_of
+from kwhere.database.witness import questions_of, words_of
 
 
 def test_a_span_and_ids_are_told_as_a_person_reads_them() -> None:
@@ -23,3 +23,24 @@ def test_a_span_and_ids_are_told_as_a_person_reads_them() -> None:
 
 def test_a_list_that_is_not_narrowed_is_all() -> None:
     assert words_of(UnitQuery()) == "all"
+
+
+NOW = datetime(2026, 11, 30, 6, tzinfo=UTC)
+
+
+def _asked(start: datetime, end: datetime) -> set[str]:
+    return set(questions_of(words_of(UnitQuery(user="alice", span=Span(start, end))), NOW))
+
+
+def test_a_span_that_moves_along_is_the_same_question() -> None:
+    hour, later = timedelta(hours=1), timedelta(minutes=7)
+
+    assert _asked(NOW - hour, NOW) & _asked(NOW - hour + later, NOW + later) == {"user=alice span=last 60 min"}
+    assert _asked(NOW - 6 * hour, NOW) & _asked(NOW - 6 * hour, NOW + later)
+    assert not _asked(NOW - hour, NOW) & _asked(NOW - 2 * hour, NOW)
+
+
+def test_two_spans_of_the_past_are_two_questions() -> None:
+    day = timedelta(days=1)
+
+    assert not _asked(NOW - 3 * day, NOW - 2 * day) & _asked(NOW - 2 * day, NOW - day)
