@@ -21,7 +21,7 @@ from kwhere.core.timespan import Span
 from kwhere.resource_managers.nova import compute_url_of
 from kwhere.resource_managers.openstack import OpenStackManager, plugin
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
-from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, gpus_of, node_of, unit_of
+from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, gpus_of, node_of, unit_of, waiting_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
 from kwhere.resource_managers.resource_manager import QueueingManager
 from kwhere.resource_managers.rest_values import decode, instant
@@ -516,3 +516,33 @@ def test_what_a_real_nova_and_keystone_said_is_read() -> None:
     assert all(unit and (unit.allocation.cpus, unit.allocation.gpus) == (2.0, {"a100": 2.0}) for unit in units)
     accounts = accounts_of(recorded("projects"), recorded("role_assignments"), names)
     assert accounts.memberships == (Membership("admin", "admin"), Membership("alice", "cfd"))
+
+
+HELD = (1.0, 64 * 1024**2)
+STATES = {
+    "broken": ("error", *HELD), "ghost": ("active", *HELD), "lab \"é\" <b>": ("active", *HELD),
+    "legacy": ("active", 2.0, 2 * GIB), "migrating": ("migrating", *HELD), "offloaded": ("shelved_offloaded", 0.0, 0),
+    "paused": ("paused", *HELD), "rebooting": ("reboot", *HELD), "rebuilding": ("rebuild", *HELD),
+    "rescued": ("rescue", *HELD), "resized": ("verify_resize", *HELD), "shelved": ("shelved", *HELD),
+    "soft": ("soft_deleted", *HELD), "stopped": ("shutoff", *HELD), "suspended": ("suspended", *HELD),
+    "train": ("active", 4.0, 8 * GIB), "viz": ("active", 2.0, 4 * GIB), "web": ("active", *HELD),
+}  # fmt: skip
+
+
+def test_every_state_of_a_real_nova() -> None:
+    """Placement keeps what a server holds until it is offloaded or gone."""
+    document = json.loads((RECORDED / "states.json").read_text())
+    reading = Reading("c1", gpu_aliases={"a100": "a100"})
+
+    units = {unit.name: unit for row in document["servers"] if (unit := unit_of(row, reading)) is not None}
+    waiting = [waits.name for row in document["servers"] if (waits := waiting_of(row, reading)) is not None]
+
+    living = {name: unit for name, unit in units.items() if unit.ended_at is None}
+    told = {name: (unit.state, unit.allocation.cpus, unit.allocation.memory_bytes) for name, unit in living.items()}
+    assert told == STATES
+    assert {name: unit.state for name, unit in units.items() if name not in living} == {
+        f"gone{number}": "deleted" for number in range(3)
+    }
+    assert waiting == ["building"]  # what failed before it ran neither waits nor is a unit
+    assert dict(units["train"].allocation.gpus) == {"a100": 2.0}
+    assert dict(units["viz"].allocation.gpus) == {"vgpu": 1.0}
