@@ -1,5 +1,6 @@
 """Real jobs of a real SLURM, an agent and a server: what sacct says is what kwhere says."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -78,6 +79,12 @@ def test_a_heterogeneous_job_has_components_that_add_up(world: SlurmSite) -> Non
     assert {item["unit"] for item in told} == {job, second}
     sacct = [float(world.sacct_cpu_seconds(f"{job}+{at}")) for at in range(2)]
     assert sum(map(used, parts)) == pytest.approx(sum(sacct), rel=0.02)
+    whole = world.get(f"/units/lab/slurm/{job}/parts")["unit"]
+    assert whole["energy_joules_total"] == pytest.approx(sum(part["energy_joules_total"] for part in parts))
+    assert used(whole) == pytest.approx(sum(map(used, parts)))
+    assert whole["cpu_efficiency_ratio"] is not None  # the second's tasks name the first's job
+    assert json.loads(world.cli("unit", job, "--json"))["energy_joules_total"] == whole["energy_joules_total"]
+    assert "2 components together" in world.page(f"/units/lab/slurm/{second}")
 
 
 def test_a_job_on_two_nodes_an_array_and_a_cancelled_one(world: SlurmSite) -> None:
@@ -95,6 +102,9 @@ def test_a_job_on_two_nodes_an_array_and_a_cancelled_one(world: SlurmSite) -> No
     world.slurm.wait_job(f"{array}_2", ["COMPLETED"])
     shown = world.cli("units", "--csv", "-q", f"{array}_", "--format", "unit,user,name,state")
     assert shown.count("kwbob,array,completed") == 2
+    whole = world.get(f"/units/lab/slurm/{array}/parts")
+    assert (whole["kind"], whole["states"]) == ("array", {"completed": 2})
+    assert "2 completed" in world.cli("unit", array)
 
 
 def test_a_requeued_job_has_two_runs(world: SlurmSite) -> None:
@@ -110,6 +120,14 @@ def test_a_requeued_job_has_two_runs(world: SlurmSite) -> None:
     world.slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     world.roles.wait_until(lambda: world.unit(job)["run"] != first and world.unit(job)["queue"] == "main")
     world.roles.wait_until(lambda: world.get(f"/units/lab/slurm/{job}?run={first}")["state"] == "requeued")
+
+    world.wait_state(job, "completed")
+    whole = world.get(f"/units/lab/slurm/{job}/runs")
+    assert [run["state"] for run in whole["parts"]] == ["requeued", "completed"]
+    energies = [run["energy_joules_total"] for run in whole["parts"]]
+    assert all(energies)
+    assert whole["unit"]["energy_joules_total"] == pytest.approx(sum(energies))
+    assert "Runs: 2, added up" in world.cli("unit", job)
 
 
 def test_slurmrestd_says_what_the_commands_say(world: SlurmSite) -> None:
