@@ -13,6 +13,7 @@ from kwhere.core.managed import ManagerAllocation, WaitingUnit
 from kwhere.core.terms import Flag
 from kwhere.database import schema
 from kwhere.database.managed_units import write_units
+from kwhere.database.place_records import WaitingQuery
 from kwhere.database.records import UnitQuery, UnitSort
 from kwhere.database.vanished import GRACE_NS, VANISHED, Living, end_vanished
 from kwhere.database.waiting import write_queue
@@ -215,3 +216,16 @@ def test_queues_of_several_managers_stand_side_by_side(site: Site) -> None:
     write_queue(site.engine, turn_of(site.engine, T0_NS), [])
 
     assert len(all_rows(site, schema.waiting_units)) == 2
+
+
+def test_a_queue_that_nobody_reads_any_more_is_told_for_a_day(site: Site) -> None:
+    write_queue(site.engine, turn_of(site.engine, T0_NS), [waits("1")])
+    write_queue(site.engine, turn_of(site.engine, T0_NS, "oar"), [waits("2")])
+    site.clock.now_ns = T0_NS + 23 * 3600 * SECOND_NS
+    write_queue(site.engine, turn_of(site.engine, site.clock.now_ns), [waits("1")])
+    assert {each.unit for each in site.reader.waiting(WaitingQuery()).items} == {"1", "2"}
+
+    site.clock.now_ns += 2 * 3600 * SECOND_NS
+
+    assert [each.unit for each in site.reader.waiting(WaitingQuery()).items] == ["1"]
+    assert {record.manager: record.units_waiting for record in site.reader.managers()} == {"slurm": 1, "oar": 0}

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, false, or_, select
 
+from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import schema
 from kwhere.database.grid import from_ns
 from kwhere.database.place_records import WaitingPage, WaitingQuery, WaitingRecord, WaitingSort
@@ -12,6 +13,8 @@ from kwhere.database.reading.keyset import Order, take_page
 from kwhere.database.reading.site import Moment
 
 MOST = 1000
+KEPT_NS = 24 * 3600 * NANOSECONDS_PER_SECOND
+"""A queue that nobody has read for so long, because its manager is away or is configured no more, is not told."""
 _waiting, _clusters = schema.waiting_units.c, schema.clusters.c
 _users, _projects = schema.users.c, schema.projects.c
 _SORTS: dict[WaitingSort, ColumnElement[Any]] = {
@@ -24,15 +27,15 @@ _SORTS: dict[WaitingSort, ColumnElement[Any]] = {
 
 def seen_waiting(moment: Moment) -> list[ColumnElement[bool]]:
     """Return what each waiting unit fulfils that this reading may tell of."""
-    sight = moment.sight
+    fresh, sight = _waiting.seen_ns > moment.now_ns - KEPT_NS, moment.sight
     if sight.everything:
-        return []
+        return [fresh]
     arms = [
         column.in_(sorted(ids))
         for column, ids in ((_waiting.user_id, sight.user_ids), (_waiting.project_id, sight.project_ids))
         if ids
     ]
-    return [or_(*arms) if arms else false()]
+    return [fresh, or_(*arms) if arms else false()]
 
 
 def list_waiting(moment: Moment, query: WaitingQuery) -> WaitingPage:
