@@ -20,6 +20,6 @@ def documents(*parts: str, site: Site = SITE) -> list[Any]:
     return list(yaml.safe_load_all(render(parts, site)))
 
 
-def by_name(*parts: str) -> dict[tuple[str, str], Any]:
+def by_name(*parts: str, site: Site = SITE) -> dict[tuple[str, str], Any]:
     """Return the objects of some parts by kind and name."""
-    return {(one["kind"], one["metadata"]["name"]): one for one in documents(*parts)}
+    return {(one["kind"], one["metadata"]["name"]): one for one in documents(*parts, site=site)}

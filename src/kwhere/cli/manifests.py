@@ -13,6 +13,7 @@ from kwhere.manifests.parts import PARTS, Site, render
 @click.option("--image", help="Image with kwhere in it, as `make image` builds it")
 @click.option("--cluster", help="What the cluster is called in the account")
 @click.option("--namespace", default="kwhere", show_default=True, help="Namespace that everything is put into")
+@click.option("--own-manager", is_flag=True, help="Leave the server's resource manager to site.yaml")
 @click.option("--control-plane", multiple=True, help="Address or network of API servers, for the webhook; repeatable")
 @click.option("--ca-file", type=click.Path(path_type=Path), help="Authority of the webhook's certificate, in PEM")
 @click.option("--host", help="Host name of the pages behind Kubeflow's gateway")
@@ -22,6 +23,8 @@ def manifests(
     image: str | None,
     cluster: str | None,
     namespace: str,
+    *,
+    own_manager: bool,
     control_plane: tuple[str, ...],
     ca_file: Path | None,
     host: str | None,
@@ -42,6 +45,7 @@ def manifests(
         image=image,
         cluster=cluster,
         control_plane=control_plane,
+        has_manager=not own_manager,
         ca=_read(ca_file, "--ca-file"),
         host=host,
         proxy_secret=None if secret is None else secret.decode("ascii", "replace").strip(),

@@ -41,6 +41,8 @@ class Site:
     """Addresses or networks from which API servers ask."""
     ca: bytes | None = None
     """The authority of the webhook's certificate in PEM; None: cert-manager writes it."""
+    has_manager: bool = True
+    """Whether the server's shipped settings name the cluster's manager; else a site's own do."""
     host: str | None = None
     """Name of the pages behind Kubeflow's gateway."""
     proxy_secret: str | None = None
@@ -51,11 +53,18 @@ class Site:
             "namespace": _checked(self.namespace, _LABEL, "--namespace", "a name of lower-case letters and digits"),
             "image": _checked(self.image, _IMAGE, "--image", "a name of an image"),
             "cluster": _checked(self.cluster, _CLUSTER, "--cluster", "a name of letters, digits and ._-"),
+            "managers": self._managers(),
             "control_plane": _blocks(self.control_plane),
             "ca_bundle": _bundle(self.ca),
             "host": _checked(self.host, _HOST, "--host", "a host name"),
             "proxy_secret": _checked(self.proxy_secret, _SECRET, "--proxy-secret-file", "16 characters or more"),
         }
+
+    def _managers(self) -> str:
+        if not self.has_manager:
+            return "# resource_managers: in site.yaml"
+        entry = ("resource_managers:", "  - manager: kubernetes", f'    cluster: "{self.cluster}"')
+        return ("\n" + 4 * " ").join(entry)
 
 
 _OPTIONS = {

@@ -140,6 +140,16 @@ def test_the_server_asks_the_agents_by_the_name_that_their_certificate_has() -> 
     assert [spec["secretName"] for spec in (agent, server)] == ["kwhere-agent-tls", "kwhere-server-tls"]
 
 
+def test_a_site_may_name_the_cluster_s_manager_itself() -> None:
+    site = Site(**{**_fields(), "has_manager": False})
+    texts = by_name("server", site=site)["ConfigMap", "kwhere-server"]["data"]
+
+    settings = Settings.model_validate(yaml.safe_load(texts["kwhere.yaml"]))
+
+    assert settings.resource_managers == ()
+    assert [target.cluster for target in settings.server.targets] == ["k1"]
+
+
 def test_the_webhook_is_reached_from_the_control_plane_alone() -> None:
     (rule,) = by_name("webhook")["NetworkPolicy", "kwhere-admission-webhook"]["spec"]["ingress"]
 
