@@ -122,15 +122,17 @@ def usage_lines(by: str, items: Sequence[Json], width: int, *, has_header: bool 
     has_gpus = any(item.get("gpu_allocated_seconds") for item in items)
     currency = currency_of(items)
     all_of_it = sum(item["energy_joules_total"] or 0.0 for item in items)
+    # A name may be there once for each of several clusters: then these are told before anything that can be left out.
+    has_clusters = len({item["cluster"] for item in items}) > 1
     columns = [
         Column(by.upper(), shrinks=True, min_width=10),
-        Column("CLUSTER", shrinks=True, rank=3),
+        Column("CLUSTER", shrinks=True, min_width=7, rank=0 if has_clusters else 5),
         Column("KIND", shrinks=True, min_width=4),
-        Column("UNITS", is_number=True, rank=1),
+        Column("UNITS", is_number=True, rank=2),
         Column(energy.unit, is_number=True),
-        Column("SHARE", is_number=True, rank=2),
+        Column("SHARE", is_number=True, rank=4),
         Column(f"{mass.unit} CO2e", is_number=True),
-        Column(cpu.unit, is_number=True),
+        Column(cpu.unit, is_number=True, rank=3),
         *([Column(gpu.unit, is_number=True), Column(f"idle {gpu.unit}", is_number=True)] if has_gpus else []),
         *([Column(currency, is_number=True)] if currency else []),
     ]

@@ -19,6 +19,10 @@ FILTERS = ("cluster", "manager", "user", "project", "state", "queue", "node", "q
 MANAGERS = ("slurm", "oar", "kubernetes", "libvirt", "docker", "podman", "run", "systemd", "session", "process")
 STATES = ("running", "ended", "completed", "failed", "cancelled", "timeout", "out_of_memory", "node_fail")
 DEFAULT_SORT = "-energy_joules"
+BESIDE = ("user", "manager", "split")
+"""Columns that a phone shows below a unit's name, or not at all."""
+NOT_ON_PHONES = ("emissions", "cpu_time", "efficiency", "duration")
+"""Default columns for which a phone has no room; one that was chosen is shown."""
 
 
 def units_page(pages: Pages, request: Request) -> Response:
@@ -40,6 +44,7 @@ def units_page(pages: Pages, request: Request) -> Response:
             columns, page.items, pages.now, partial(recent_time_tag, zone=pages.zone, now=pages.now)
         ),
         "loud": partial(quality_marks, only=LOUD),
+        "narrowed": BESIDE if "columns" in params else (*BESIDE, *NOT_ON_PHONES),
         "all_columns": COLUMNS,
         "chosen": {column.key for column in columns},
         "sorts": {column.key: listing.head(column.sort) for column in columns if column.sort},
