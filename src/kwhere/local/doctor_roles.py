@@ -70,11 +70,9 @@ def _curves(store: Mapping[str, Any]) -> Check:
         why = "Its store has no sample of its agents yet, does not answer, or was not asked yet."
         return missing("curves", f"{cluster}: how far back they go is not known", why)
     found = f"{cluster}: kept since {since} UTC"
-    if store.get("by") == "size":
-        why = "Older ones are dropped for space, before the limit by time: more disk would keep them."
-        return warning("curves", f"{found}; the store is full, it keeps {store.get('limits')}", why)
     limits = store.get("limits")
-    return ok("curves", f"{found}, the store keeps {limits}" if limits else f"{found}, the oldest sample")
+    oldest = "" if store.get("by") == "time" else ", the oldest sample"
+    return ok("curves", f"{found}{oldest}; the store keeps {limits}" if limits else f"{found}{oldest}")
 
 
 def _disagrees(node: Mapping[str, Any]) -> Check:

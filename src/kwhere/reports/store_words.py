@@ -16,7 +16,7 @@ def kept_words(kept: Kept, zone: ZoneInfo) -> str:
     if kept.by is KeptBy.OLDEST:
         return f"{since}: the store of series has nothing older"
     if kept.by is KeptBy.SIZE:
-        return f"{since}: the store of series is full, it keeps {kept.limits}"
+        return f"{since}: the store of series keeps {kept.limits}, and has nothing older"
     return f"{since}: the store of series keeps {kept.limits}"
 
 

@@ -14,7 +14,7 @@ class KeptBy(StrEnum):
     TIME = "time"
     """It drops what is older."""
     SIZE = "size"
-    """It drops the oldest when it is full."""
+    """It drops the oldest when it is full: this is the oldest that it has."""
     OLDEST = "oldest sample"
     """It does not say what it drops; this is the oldest that it has."""
 

@@ -95,12 +95,12 @@ def test_a_server_whose_nodes_agree(tmp_path: Path, nodes: list[dict[str, Any]],
         (
             {"kept_since": "2026-11-15T10:00:00Z", "by": "time", "limits": "15d"},
             CheckState.OK,
-            "c1: kept since 2026-11-15 10:00 UTC, the store keeps 15d",
+            "c1: kept since 2026-11-15 10:00 UTC; the store keeps 15d",
         ),
         (
             {"kept_since": "2026-11-28T10:00:00Z", "by": "size", "limits": "15d or 50GiB"},
-            CheckState.WARNING,
-            "c1: kept since 2026-11-28 10:00 UTC; the store is full, it keeps 15d or 50GiB",
+            CheckState.OK,
+            "c1: kept since 2026-11-28 10:00 UTC, the oldest sample; the store keeps 15d or 50GiB",
         ),
         (
             {"kept_since": "2026-06-01T10:00:00Z", "by": "oldest sample", "limits": None},

@@ -85,7 +85,7 @@ def test_a_chart_that_is_empty_says_that_it_is_not_kept_case_ceems_177() -> None
 @pytest.mark.parametrize(
     ("by", "limits", "words"),
     [
-        (KeptBy.SIZE, "15d or 50GiB", "the store of series is full, it keeps 15d or 50GiB"),
+        (KeptBy.SIZE, "15d or 50GiB", "the store of series keeps 15d or 50GiB, and has nothing older"),
         (KeptBy.OLDEST, "", "the store of series has nothing older"),
     ],
 )
