@@ -98,7 +98,10 @@ def _show(api: Api, wanted: _Wanted, style: Style) -> int:
 def _show_one(api: Api, key: Key, run: str | None, style: Style, runs: int | None = None) -> int:
     """Print one run where it is named or the only one, else all runs of the job added up."""
     if run is None and runs != 1:
-        whole = api.get(f"{unit_path(key)}/{RUNS}")
+        try:
+            whole = api.get(f"{unit_path(key)}/{RUNS}")
+        except NotFound:  # an older server has no such route; whether the unit is there says the next answer
+            whole = {"parts": ()}
         if len(whole["parts"]) > 1:
             return _print_whole(api, whole, style)
     item = api.get(unit_path(key), {"run": run})
