@@ -153,16 +153,19 @@ class PrometheusSeriesStore:
         self, expression: str, first: int, last: int, step_seconds: float
     ) -> Iterator[tuple[Mapping[str, str], Samples]]:
         lookback = f"{max(1, round(step_seconds * 1000))}ms"
-        return self._api.series(
+        start, end = first * step_seconds, last * step_seconds
+        answers = self._api.series(
             "/api/v1/query_range",
             query=expression,
-            start=_number(first * step_seconds),
-            end=_number(last * step_seconds),
+            start=_number(start),
+            end=_number(end),
             step=_number(step_seconds),
             # Both are ignored where they are not known. Without them a gap of less than 5 min is bridged.
             lookback_delta=lookback,
             max_lookback=lookback,
         )
+        for labels, samples in answers:
+            yield labels, {time: value for time, value in samples.items() if start <= time <= end}
 
     def close(self) -> None:
         """Give back the connection."""

@@ -134,4 +134,5 @@ def _first(api: PrometheusApi, expression: str, start: int, end: int, step: int)
     asked: Iterator[tuple[Mapping[str, str], Mapping[float, float]]] = api.series(
         "/api/v1/query_range", query=f"count({expression})", start=str(start), end=str(end), step=str(step)
     )
-    return min((math.floor(time) for _, samples in asked for time in samples), default=None)
+    times = (time for _, samples in asked for time in samples if start <= time <= end)
+    return min((math.floor(time) for time in times), default=None)

@@ -49,8 +49,8 @@ class PrometheusApi:
         result = _result(place, _document(place, answer))
         try:
             for series in result:
-                yield dict(series["metric"]), {float(time): float(value) for time, value in series.get("values", ())}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+                yield _labels(series["metric"]), {float(time): float(value) for time, value in series.get("values", ())}
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise SourceError(f"{place}: expected series of samples, found {str(result)[:_EXCERPT]}") from error
 
     def told(self, path: str) -> Mapping[str, Any]:
@@ -69,6 +69,13 @@ class PrometheusApi:
     def close(self) -> None:
         """Give back the connection."""
         self._client.close()
+
+
+def _labels(metric: Mapping[str, Any]) -> dict[str, str]:
+    labels = dict(metric)
+    if not all(isinstance(value, str) for value in labels.values()):
+        raise TypeError("expected texts as labels' values")
+    return labels
 
 
 def _document(place: str, answer: Answer) -> Mapping[str, Any]:
