@@ -82,7 +82,8 @@ def test_a_heterogeneous_job_has_components_that_add_up(world: SlurmSite) -> Non
     whole = world.get(f"/units/lab/slurm/{job}/parts")["unit"]
     assert whole["energy_joules_total"] == pytest.approx(sum(part["energy_joules_total"] for part in parts))
     assert used(whole) == pytest.approx(sum(map(used, parts)))
-    assert whole["cpu_efficiency_ratio"] is not None  # the second's tasks name the first's job
+    # The second's tasks bear the first's id, and its node knows all the same what it was given.
+    assert all(run["cpu_efficiency_ratio"] is not None for part in parts for run in part["node_runs"])
     assert json.loads(world.cli("unit", job, "--json"))["energy_joules_total"] == whole["energy_joules_total"]
     assert "2 components together" in world.page(f"/units/lab/slurm/{second}")
 

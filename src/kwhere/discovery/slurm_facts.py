@@ -8,13 +8,13 @@ from kwhere.discovery.slurm import is_sluid
 from kwhere.discovery.slurm_notes import JobNote, find_note, find_sluid
 
 _STEP_DAEMON = re.compile(r"slurmstepd: \[(?P<job>[0-9]{1,20})[.\]]")
-_NAMES = (
-    "SLURM_JOB_ID",
-    "SLURM_JOB_USER",
-    "SLURM_JOB_ACCOUNT",
-    "SLURM_JOB_NAME",
-    "SLURM_JOB_PARTITION",
-    "SLURM_CPUS_ON_NODE",
+_OF_COMPONENT = ("SLURM_JOB_ID", "SLURM_JOB_ACCOUNT", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION")
+_MOST_COMPONENTS = 32
+_NAMES = frozenset(
+    {
+        *(*_OF_COMPONENT, "SLURM_JOB_USER", "SLURM_CPUS_ON_NODE"),
+        *(f"{name}_HET_GROUP_{n}" for name in _OF_COMPONENT for n in range(_MOST_COMPONENTS)),
+    }
 )
 
 
@@ -26,7 +26,7 @@ def find(match: Match, witness: Witness) -> Facts:
     note = _note(match, witness)
     sluid = match.unit if is_sluid(match.unit) else None
     job = match.unit if sluid is None else (note.job if note is not None else _raw_id(witness))
-    environment = next((e for e in witness.environments(_NAMES) if job in (None, e.get("SLURM_JOB_ID"))), {})
+    environment = next((told for each in witness.environments(_NAMES) if (told := _of_job(each, job))), {})
     job = job or environment.get("SLURM_JOB_ID")
     noted = note or JobNote("", "")
     uid = next((known for known in (match.uid, noted.uid) if known is not None), None)
@@ -44,6 +44,21 @@ def find(match: Match, witness: Witness) -> Facts:
         cpus=int(cpus) if cpus.isascii() and cpus.isdigit() and len(cpus) < 8 else None,
         started_seconds=noted.started_seconds,
     )
+
+
+def _of_job(environment: dict[str, str], job: str | None) -> dict[str, str]:
+    """Return what an environment says of a job; nothing where it is another's.
+
+    Tasks of a heterogeneous job have the id of its first component, and each component's own by its number.
+    """
+    if job in (None, environment.get("SLURM_JOB_ID")):
+        return environment
+    for n in range(_MOST_COMPONENTS):
+        if environment.get(f"SLURM_JOB_ID_HET_GROUP_{n}") == job:
+            own = {name: environment.get(f"{name}_HET_GROUP_{n}") for name in _OF_COMPONENT}
+            shared = {name: environment.get(name) for name in ("SLURM_JOB_USER", "SLURM_CPUS_ON_NODE")}
+            return {name: value for name, value in (own | shared).items() if value is not None}
+    return {}
 
 
 def _note(match: Match, witness: Witness) -> JobNote | None:

@@ -68,6 +68,19 @@ def test_a_slurm_job_is_not_roots_while_only_slurmstepd_runs(proc: FakeProc) -> 
     assert _find(proc, "/slurmstepd.scope/job_42", (10,)).user == "root"
 
 
+def test_case_users_26_tasks_of_a_heterogeneous_job_bear_the_id_of_its_first_component(proc: FakeProc) -> None:
+    proc.process(11, "solver", start=2)
+    first = {"SLURM_JOB_ID": "42", "SLURM_JOB_NAME": "both", "SLURM_JOB_PARTITION": "cpu"}
+    groups = {"JOB_ID": ("42", "43"), "JOB_NAME": ("both", "other"), "JOB_ACCOUNT": ("proj1", "proj2")}
+    each = {f"SLURM_{name}_HET_GROUP_{n}": values[n] for name, values in groups.items() for n in range(2)}
+    _environ(proc, 11, **first, **each, SLURM_HET_SIZE="2", SLURM_CPUS_ON_NODE="2")
+
+    facts = _find(proc, "/slurm/uid_1000/job_43", (11,))
+
+    assert facts == Facts(native_id="43", name="other", user="1000", uid=1000, project="proj2", cpus=2)
+    assert _find(proc, "/slurm/uid_1000/job_44", (11,)).cpus is None
+
+
 def test_another_jobs_environment_is_not_believed(proc: FakeProc) -> None:
     proc.process(11, "solver", start=2)
     _environ(proc, 11, SLURM_JOB_ID="41", SLURM_JOB_NAME="other", SLURM_JOB_USER="root")
