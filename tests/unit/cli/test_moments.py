@@ -279,3 +279,28 @@ def test_any_text_is_a_time_or_a_clear_error(text: str) -> None:
         return
 
     assert datetime.fromisoformat(parsed).utcoffset() == timedelta()
+
+
+ZONES = (
+    *("Europe/Zurich", "America/Santiago", "America/Havana", "America/St_Johns", "Australia/Lord_Howe", "Africa/Cairo"),
+    *("Pacific/Apia", "Asia/Kathmandu", "Africa/Casablanca", "Antarctica/Troll", "UTC"),
+)
+
+
+@given(st.sampled_from(ZONES), st.datetimes(datetime(1990, 1, 1), datetime(2037, 1, 1)))  # noqa: DTZ001 - local times
+def test_any_local_time_is_its_instant_or_is_told(name: str, local: datetime) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        zone(patch, name)
+        local = local.replace(microsecond=0)
+
+        start, end = (read_moment(local.isoformat(), NOW, is_end=is_end) for is_end in (False, True))
+
+        shown = [moment.at.astimezone().replace(tzinfo=None) for moment in (start, end)]
+        assert start.at <= end.at
+        assert (shown == [local, local] and (start.at < end.at) == (start.note is not None)) or (
+            start.at == end.at and start.note is not None and "left out" in start.note
+        )
+        day = read_moment(local.date().isoformat(), NOW)
+        assert day.at <= start.at
+        assert day.note is None
+    time.tzset()
