@@ -37,8 +37,8 @@ MOST_NODES = 256
 """Each is a question of its own."""
 MOST_WAITING = 10_000
 """So many that wait are looked through for an id or words."""
-WAITING = frozenset({"pending", "pd"})
-"""States of what waits in a queue: it has no run yet, and a list of its own."""
+WAITING = frozenset({"pending", "pd", "waiting"})
+"""What asks for all that waits in a queue: it has no run yet, and a list of its own."""
 _SLURM_OUT = re.compile(r"(?:.*/)?slurm-(\d+(?:_\d+)?)\.out")
 
 

@@ -258,10 +258,11 @@ def test_estimates_are_marked_where_others_are_not(api: CommandApi, ask: Any) ->
     assert err == "~ energy is estimated (method modelled): no meter was readable there\n"
 
 
-def test_what_waits_is_listed_by_its_state(api: CommandApi, ask: Any) -> None:
+@pytest.mark.parametrize("word", ["pending", "waiting", "Waiting"])
+def test_what_waits_is_listed_by_its_state(api: CommandApi, ask: Any, word: str) -> None:
     api.lists("/queue", {**waiting("4300"), "reason": "Priority"})
 
-    _, alone, _ = ask("-s", "pending", "-u", "alice", "-o", "id,state,reason", "-P", "-n")
+    _, alone, _ = ask("-s", word, "-u", "alice", "-o", "id,state,reason", "-P", "-n")
     _, both, _ = ask("-s", "PD,running", "-o", "id,state", "-P", "-n")
 
     assert alone == "4300|pending|Priority\n"
