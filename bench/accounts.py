@@ -20,6 +20,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from bench.cpu_clock import cpu_clock
 from sqlalchemy import Connection, Engine, Index, Table, func, select, text
 from tests import postgresql
 
@@ -220,7 +221,7 @@ def measure(engine: Engine, units: int, *, steady: bool) -> None:
 def _time(engine: Engine, units: int, name: str, turns: int, ask: Callable[[], object]) -> None:
     times: list[float] = []
     cpu_times: list[float] = []
-    spent = _cpu_clock(engine)
+    spent = cpu_clock(engine)
     for _ in range(turns):
         started, before = time.perf_counter(), spent()
         ask()
@@ -232,16 +233,6 @@ def _time(engine: Engine, units: int, name: str, turns: int, ask: Callable[[], o
 
 def _at(times: Sequence[float], share: float) -> float:
     return round(sorted(times)[min(len(times) - 1, int(len(times) * share))], 2)
-
-
-def _cpu_clock(engine: Engine) -> Callable[[], float]:
-    """Return a clock of the CPU seconds of this process and of the database's that answers it."""
-    if engine.dialect.name != POSTGRESQL:
-        return time.process_time
-    with engine.connect() as connection:  # one after another, all questions take this one
-        pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    path = Path(f"/proc/{pid}/schedstat")
-    return lambda: time.process_time() + int(path.read_text().split()[0]) / 1e9
 
 
 def _say(engine: Engine, name: str, units: int, **figures: float) -> None:

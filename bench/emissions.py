@@ -2,17 +2,20 @@
 
 Three shapes: `hourly` factors (one worth per hour), `quarters` (a factor every 15 minutes: 5-minute usage is read),
 `hours` (5-minute usage is gone). Each factor is revised, so every line changes and leaves a correction. Seconds are
-those of the passes: hours, then days with lifetime sums. One JSON line per figure.
+those of the passes: hours, then days with lifetime sums; CPU seconds those of server and database, and what of them is
+the server's. One JSON line per figure.
 """
 
 import argparse
 import json
+import os
 import random
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from bench.cpu_clock import cpu_clock
 from sqlalchemy import Engine, text
 from tests import postgresql
 
@@ -127,9 +130,10 @@ def measure(engine: Engine, database: str, shape: str, nodes: int, minutes: int)
     revise(engine, 0, minutes)
     roll(engine)
     revise(engine, 1, minutes)
-    cpu = time.process_time()
+    spent, own = cpu_clock(engine), time.process_time()
+    cpu = spent()
     hours, days = roll(engine)
-    cpu = time.process_time() - cpu
+    cpu, own = spent() - cpu, time.process_time() - own
     with engine.connect() as connection:
         corrections = connection.execute(text("SELECT count(*) FROM corrections")).scalar_one()
     figures = {
@@ -138,6 +142,8 @@ def measure(engine: Engine, database: str, shape: str, nodes: int, minutes: int)
         "of_hours": round(hours, 2),
         "of_days": round(days, 2),
         "cpu_seconds": round(cpu, 2),
+        "of_server": round(own, 2),
+        "load": round(os.getloadavg()[0], 1),
         "corrections": corrections,
     }
     print(json.dumps({"bench": "emissions", "database": database, "shape": shape, **figures}), flush=True)
