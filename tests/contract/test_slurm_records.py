@@ -1,10 +1,13 @@
-"""Every kind of record that sacct writes, through the server's pass and the account to the API."""
+"""Every kind of record that sacct and slurmrestd tell, through the server's pass and the account to the API."""
 
 import csv
 import io
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -20,6 +23,8 @@ from kwhere.database.reader import Reader
 from kwhere.reports.sources import Sources
 from kwhere.resource_managers.registry import BuiltManager
 from kwhere.resource_managers.slurm import Slurm, SlurmSettings
+from kwhere.resource_managers.slurm_rest import SlurmRest
+from kwhere.resource_managers.slurm_tokens import SlurmRestSettings
 from kwhere.server.manager_pass import ManagerPass
 
 NOW_S = 1_700_010_000
@@ -80,6 +85,7 @@ NO_UNITS: Mapping[str, Mapping[str, str]] = {
     "303": {"Start": "Unknown", "End": "Unknown", "State": "PENDING", "JobID": "303_[0-4000000%9]"},
     "304": {"Start": "soon"},
 }
+_UNSET = {"set": False, "infinite": False, "number": 0}
 _SACCT = """\
 import json, sys
 if sys.argv[1] == "--helpformat":
@@ -91,10 +97,8 @@ for record in json.load(open({file!r})):
 """
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsgiClient]:
-    """The API after one look at a SLURM that tells of all of them, and of a torn record between."""
-    place = tmp_path_factory.mktemp("slurm")
+def commands(place: Path) -> Iterator[Slurm]:
+    """SLURM by commands that tell of all of them, and of a torn record between."""
     told = [{"JobIDRaw": number, "JobID": number, **PLAIN, **job} for number, job in {**JOBS, **NO_UNITS}.items()]
     records = [[job[field] for field in (*FIELDS, "JobIDRaw")] for job in told]
     (place / "records").write_text(json.dumps([*records[:5], ["torn", "x"], *records[5:]]), encoding="utf-8")
@@ -106,9 +110,71 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsgiClient]:
     }.items():
         (place / program).write_text(f"#!/bin/sh\n{line}\n")
         (place / program).chmod(0o755)
+    yield Slurm(SlurmSettings(manager="slurm", cluster="c1", programs_dir=place))
+
+
+def as_json(number: str, changes: Mapping[str, str]) -> dict[str, object]:
+    """Return a job as slurmrestd has it."""
+    job = {"JobID": number, **PLAIN, **changes}
+    times = {key: int(word) if word.isdecimal() else 0 for key, word in job.items()}
+    array, _, task = job["JobID"].partition("_")
+    het, _, offset = job["JobID"].partition("+")
+    kinds = (part.partition("=") for part in job["AllocTRES"].replace("1G", "1024").split(","))
+    return {
+        "job_id": int(number),
+        "state": {"current": [job["State"].split()[0]]},
+        "nodes": job["NodeList"],
+        "time": {"start": times["Start"], "end": times["End"], "elapsed": times["ElapsedRaw"]},
+        "array": {"job_id": int(array), "task_id": int(task)} if task.isdecimal() else {"job_id": 0, "task_id": _UNSET},
+        "het": {"job_id": int(het), "job_offset": int(offset)} if offset else {},
+        "name": job["JobName"],
+        "user": job["User"],
+        "user_id": int(job["UID"]),
+        "account": job["Account"],
+        "comment": {"job": job["Comment"]},
+        "tres": {
+            "allocated": [
+                dict(zip(("type", "name"), key.split("/", 1), strict=False), count=int(count))
+                for key, _, count in kinds
+            ]
+        },
+    }
+
+
+def rest(place: Path) -> Iterator[SlurmRest]:
+    """SLURM by a slurmrestd that tells of all of them but what it has no form for: steps and torn records."""
+    jobs = [as_json(number, job) for number, job in {**JOBS, **NO_UNITS}.items() if number != "300"]
+    said = json.dumps({"jobs": jobs}, ensure_ascii=False).encode(errors="surrogateescape")
+
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = said if "/slurmdb/" in self.path and "/jobs" in self.path else b""
+            self.send_response(200 if body else 204)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    (place / "key").write_bytes(b"k" * 32)
+    settings = SlurmRestSettings(url=f"http://127.0.0.1:{server.server_port}", key_file=place / "key")
+    yield SlurmRest(settings, "c1", None, (), HandClock(NOW_S * NANOSECONDS_PER_SECOND))
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module", params=[commands, rest], ids=["commands", "slurmrestd"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsgiClient]:
+    """The API after one look at a SLURM."""
+    place = tmp_path_factory.mktemp("slurm")
     engine, clock = sqlite_engine(place / "account.sqlite"), HandClock(NOW_S * NANOSECONDS_PER_SECOND)
-    settings = SlurmSettings(manager="slurm", cluster="c1", programs_dir=place, backfill_days=0.2)
-    ManagerPass(engine, BuiltManager(settings=settings, source=Slurm(settings), claims="slurm"), clock).run(Always())
+    settings = SlurmSettings(manager="slurm", cluster="c1", backfill_days=0.2)
+    for source in request.param(place):
+        ManagerPass(engine, BuiltManager(settings=settings, source=source, claims="slurm"), clock).run(Always())
+        source.close()
     sources = Sources(account=Reader(engine, clock, SITE), clock=clock, version="1")
     yield AsgiClient(build_app(sources, GuardRules(hosts=frozenset({"testserver"}))))
     engine.dispose()
