@@ -1,5 +1,6 @@
 """The recording rules over series of every exporter, by promtool's engine; every figure by hand."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,13 @@ def test_every_quantity_has_a_name_of_ours_and_is_recorded() -> None:
         assert KWHERE in NAMES[quantity.name]
         assert f"gpu:{quantity.name}" in recorded
         assert (f"gpu_instance:{quantity.name}" in recorded) is (quantity.scope is Scope.PLACE)
+
+
+def test_every_metric_of_ours_in_the_rules_is_one_that_agents_have() -> None:
+    """The reference is generated from what collectors declare."""
+    reference = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
+    used = {name for rule in all_rules(RuleOptions()) for name in re.findall(r"kwhere_\w+", rule.expression)}
+
+    assert len(used) > 10
+    assert {name for name in used if f"`{name}`" not in reference} == set()
+    assert "`kwhere_build_info`" in reference  # what the age of a store is told by
