@@ -9,6 +9,7 @@ import yaml
 
 from kwhere.alerts.promql_parts import RuleOptions
 from kwhere.alerts.rule_file import rule_file
+from kwhere.series.parse import ExpositionParser
 
 MINUTES = 30
 AT = "20m"
@@ -32,6 +33,12 @@ class RuleWorld:
     def counter(self, name: str, per_second: float, **labels: str) -> None:
         """Add a series that grows evenly."""
         self._add(name, labels, f"0+{per_second * 60!r}x{MINUTES}")
+
+    def page(self, text: bytes, **target: str) -> None:
+        """Add a whole page of an exporter, scraped with the labels of its target."""
+        parser = ExpositionParser(tuple(target.items()))
+        for sample in parser.parse(text):
+            self.gauge(sample.name, sample.value, **dict(sample.labels))
 
     def _add(self, name: str, labels: Mapping[str, str], values: str) -> None:
         told = ", ".join(f'{label}="{value}"' for label, value in labels.items())

@@ -171,6 +171,20 @@ def test_pods_whose_labels_the_scrape_honours_are_pods_too(world: RuleWorld) -> 
     world.check()
 
 
+def test_a_whole_page_of_a_divided_gpu_is_read_right_case_ceems_397(world: RuleWorld) -> None:
+    """The golden page of an H100 in 3g.40gb and 1g.10gb: 300.5 W, 10 GiB and 0.8 of three sevenths."""
+    uuid = "GPU-a0000000-1111-2222-3333-000000000000"
+    page = Path(__file__).parents[2] / "golden" / "dcgm-h100-mig.prom"
+    world.page(page.read_bytes(), cluster="c", job="dcgm", instance="node1:9400")
+
+    there = at(uuid, "dcgm", "node1")
+    world.expect("gpu:power_watts", (there, 300.5))
+    world.expect("gpu:memory_used_bytes", (there, 10240 * MEBI))
+    world.expect("gpu:utilization_ratio", ({**there, "field": "engine_active"}, 0.8 * 3 / 7))
+    world.expect("gpu:kernel_active_ratio")
+    world.check()
+
+
 def test_more_than_all_of_an_instance_is_all_of_it(world: RuleWorld) -> None:
     """DCGM has shown 1.1 for instances."""
     world.gauge("DCGM_FI_PROF_SM_ACTIVE", 1.1, **dcgm(A, instance=INSTANCES[0]))
