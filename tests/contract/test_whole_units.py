@@ -21,6 +21,7 @@ from kwhere.reports import unit_whole
 from kwhere.reports.sources import Sources
 from kwhere.reports.unit_whole import whole_of_parts, whole_of_runs
 from kwhere.web.app import build_pages
+from kwhere.web.pages import unit_said
 
 
 @pytest.fixture
@@ -180,6 +181,15 @@ def test_too_many_parts_are_refused(site: Site, monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(NotFound, match="expected at most 2 parts"):
         whole_of_parts(site.reader, "c1", "slurm", "40")
+    monkeypatch.setattr(unit_said, "MOST_ON_PAGE", 2)
+    assert "`kwhere unit 40` tells their sum" in words_of(api_of(site).get("/units/c1/slurm/41").text)
+
+
+def test_parts_are_read_page_by_page(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_whole, "_PAGE", 2)
+    tell(site.engine, *(part(str(41 + n), f"40_{n}", "array_job") for n in range(5)))
+
+    assert len(whole_of_parts(site.reader, "c1", "slurm", "40").parts) == 5
 
 
 def test_where_nodes_do_not_know_what_was_given_the_manager_does(site: Site) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import islice
 
 from kwhere.core.errors import NotFound
 from kwhere.database.records import JobWords, UnitQuery, UnitRecord, UnitSort
@@ -15,6 +14,7 @@ from kwhere.reports.unit_sums import add_records, memory_efficiency_of
 
 MOST_PARTS = 5000
 """So many parts are added up; of more the sum is not told."""
+_PAGE = 1000
 MOST_RUNS = 100
 REQUEUED = timedelta(hours=1)
 """A run that was submitted so long after the one before is another job that got its id."""
@@ -99,8 +99,9 @@ def whole_of_parts(account: Account, cluster: str, manager: str, number: str, mo
         jobs=JobWords(units=frozenset({number})),
         sort=UnitSort.STARTED_AT,
         descending=False,
+        limit=min(_PAGE, most + 1),
     )
-    found = [each for each in islice(account.iterate_units(query), most + 1) if group_of(each) == number]
+    found = [each for each in _first(account, query, most + 1) if group_of(each) == number]
     if not found:
         raise NotFound(f"{manager} job {number}: no array or heterogeneous job in cluster {cluster}")
     if len(found) > most:
@@ -111,6 +112,16 @@ def whole_of_parts(account: Account, cluster: str, manager: str, number: str, mo
     whole = _whole(kind, parts, parts[0])
     labels = {key: value for key, value in whole.record.labels.items() if key != "job"}
     return replace(whole, record=replace(whole.record, unit=number, labels=labels))
+
+
+def _first(account: Account, query: UnitQuery, count: int) -> Sequence[UnitRecord]:
+    """Return the first units of a list, read page by page: no more than are wanted."""
+    page = account.units(query)
+    found = list(page.items)
+    while page.next is not None and len(found) < count:
+        page = account.units(replace(query, after=page.next))
+        found += page.items
+    return found[:count]
 
 
 def whole_findings(whole: WholeUnit, now: datetime) -> list[Finding]:

@@ -13,8 +13,8 @@ from kwhere.reports.unit_whole import Kind, group_of, whole_of_parts
 from kwhere.web.formatting import Column, column_of
 
 RUNS_SHOWN = 20
-MOST_ON_PAGE = 500
-"""So many parts are added up for a page."""
+MOST_ON_PAGE = 200
+"""So many parts are added up for a page: it should not wait for more."""
 SHOWN_TAGS = frozenset({"job", "array_job", "het_job", "array_id"})
 """Tags that the head of the page tells in words."""
 
