@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from fastapi import FastAPI
 from sqlalchemy import Engine
 from tests.account_site import SITE, J, Site, fixed, keep
 from tests.asgi_client import AsgiClient
@@ -113,6 +114,13 @@ def _node(name: str, taken: float) -> ManagerNode:
 
 def open_door(engine: Engine, directory: Path, settings: dict[str, object] | None = None) -> AsgiClient:
     """Return a client of API and pages behind the real door: `as_user` says who asks."""
+    return AsgiClient(door_of(engine, directory, settings))
+
+
+def door_of(
+    engine: Engine, directory: Path, settings: dict[str, object] | None = None, host: str = "testserver"
+) -> FastAPI:
+    """Return API and pages behind the real door."""
     file = directory / "proxy-secret"
     file.write_text(SECRET)
     file.chmod(0o600)
@@ -129,10 +137,10 @@ def open_door(engine: Engine, directory: Path, settings: dict[str, object] | Non
         version="1",
         witness_of=build_witnesses(access, engine, clock),
     )
-    rules = GuardRules(hosts=frozenset({"testserver"}))
+    rules = GuardRules(hosts=frozenset({host}))
     app = build_app(sources, rules, build_doorman(access, engine, clock, None))
     app.mount("/", build_pages(sources))
-    return AsgiClient(app)
+    return app
 
 
 def as_user(name: str, **more: str) -> dict[str, str]:

@@ -153,3 +153,25 @@ def test_a_factor_of_the_static_provider_says_so_once(client: AsgiClient) -> Non
     text = text_of(client, f"/units/cloud/libvirt/{machine}")
 
     assert "static, zone DE · lifecycle, production · reported" in text
+
+
+@pytest.mark.parametrize("path", ["/units", "/clusters", "/users", "/projects", "/usage", "/queue"])
+def test_who_has_nothing_here_is_told_so_and_whom_to_ask(client: AsgiClient, path: str) -> None:
+    text = text_of(client, path, "nobody-knows-her")
+
+    assert "Nothing of yours. You see your own units and those of projects that you manage; for more, ask" in text
+    assert "kwhere doctor" not in text
+
+
+def test_a_managers_project_that_draws_nothing_now_does_not_wait_for_an_agent(client: AsgiClient) -> None:
+    text = text_of(client, "/", "pia")
+
+    assert "Waiting for the first slot" not in text
+
+
+def test_a_user_is_not_led_where_they_may_not_go(client: AsgiClient) -> None:
+    text = text_of(client, "/clusters/alpine", "alice")
+
+    assert "/nodes" not in client.get("/clusters/alpine", headers=as_user("alice")).text
+    assert text.count("You may not see this.") == 1
+    assert ", , " not in text

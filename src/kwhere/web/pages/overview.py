@@ -55,7 +55,7 @@ def overview_page(pages: Pages, request: Request) -> Response:
         "live_query": choice.live_query if chosen or cluster else "",
         "overview": overview,
         "cluster_chips": cluster_chips(clusters, cluster, request.query_params),
-        "is_waiting": overview.power_uw is None,
+        "is_waiting": overview.power_uw is None and overview.is_of_site,
         "stale_since": _stale_since(pages, overview),
         "power_watts": None if overview.power_uw is None else joules(overview.power_uw),
         "energy_joules": joules(overview.energy_today_uj) if has_figures(overview) else None,

@@ -60,6 +60,7 @@ def units_page(pages: Pages, request: Request) -> Response:
         "without_columns": [(key, value) for key, value in params.items() if key not in ("columns", "after")],
         "is_filtered": any(key in params for key in (*FILTERS, "span", "from", "to")),
         "empty": empty_reason(page, params),
+        "is_narrowed": any(key in params for key in (*FILTERS, "span", "from", "to", "sort")),
     }
     return pages.render(request, "units.html", context)
 
