@@ -65,7 +65,8 @@ class SlurmSettings(ManagerSettings):
     )
     admin_comment: NoteSettings | None = Field(
         default=None,
-        description="Write energy, CO2e and CPU efficiency of ended jobs into SLURM's AdminComment; none: never.",
+        description="Write energy, CO2e and CPU efficiency of ended jobs into SLURM's AdminComment; none: never. "
+        "By `rest` from v0.0.44 on.",
     )
     rest: SlurmRestSettings | None = Field(
         default=None, description="Ask slurmrestd instead of running SLURM's commands here."

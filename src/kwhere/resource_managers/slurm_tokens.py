@@ -30,7 +30,7 @@ class SlurmRestSettings(BaseModel):
 
     url: str = Field(description="Address of slurmrestd, e.g. `https://slurm.example:6820`.")
     version: str = Field(
-        default="v0.0.40", pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$", description="Version of its API, e.g. `v0.0.40`."
+        default="v0.0.40", pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$", description="Version of its API, v0.0.38 or later."
     )
     user: str = Field(
         default="slurm", pattern=r"^[A-Za-z0-9._-]+$", description="SLURM's user who asks; one who may see all jobs."
