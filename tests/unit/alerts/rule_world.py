@@ -1,5 +1,6 @@
 """Series as exporters write them, given to promtool's own engine: what the recording rules make of them."""
 
+import math
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import yaml
 from kwhere.alerts.promql_parts import RuleOptions
 from kwhere.alerts.rule_file import rule_file
 from kwhere.series.parse import ExpositionParser
+from kwhere.series.promql import quoted
 
 MINUTES = 30
 AT = "20m"
@@ -26,11 +28,11 @@ class RuleWorld:
     series: list[dict[str, str]] = field(default_factory=list)
     expected: list[dict[str, object]] = field(default_factory=list)
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Add a series that stays as it is."""
         self._add(name, labels, f"{value!r}x{MINUTES}")
 
-    def counter(self, name: str, per_second: float, **labels: str) -> None:
+    def counter(self, name: str, per_second: float, /, **labels: str) -> None:
         """Add a series that grows evenly."""
         self._add(name, labels, f"0+{per_second * 60!r}x{MINUTES}")
 
@@ -38,10 +40,11 @@ class RuleWorld:
         """Add a whole page of an exporter, scraped with the labels of its target."""
         parser = ExpositionParser(tuple(target.items()))
         for sample in parser.parse(text):
-            self.gauge(sample.name, sample.value, **dict(sample.labels))
+            if math.isfinite(sample.value):
+                self.gauge(sample.name, sample.value, **dict(sample.labels))
 
     def _add(self, name: str, labels: Mapping[str, str], values: str) -> None:
-        told = ", ".join(f'{label}="{value}"' for label, value in labels.items())
+        told = ", ".join(f"{label}={quoted(value)}" for label, value in labels.items())
         self.series.append({"series": f"{name}{{{told}}}", "values": values})
 
     def expect(self, query: str, *samples: tuple[Mapping[str, str], float]) -> None:
