@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+_ROUNDING = 1e-6
+"""What steps of whole nanoseconds add at most to a ratio of 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuTotals:
@@ -22,7 +25,7 @@ class GpuTotals:
 
     @property
     def utilisation_ratio(self) -> float | None:
-        """Return GPU time busy of that held, over the time of which it is known."""
+        """Return GPU time busy of that held, over the time of which it is known; above 1: more than its share."""
         return _ratio(self.busy_ns, self.allocated_ns, self.unknown_ns)
 
 
@@ -65,7 +68,7 @@ class UnitGpu:
 
     @property
     def utilisation_ratio(self) -> float | None:
-        """Return GPU time busy of that held, over the time of which it is known."""
+        """Return GPU time busy of that held, over the time of which it is known; above 1: more than its share."""
         return _ratio(self.busy_ns, self.allocated_ns, self.unknown_ns)
 
     @property
@@ -88,7 +91,15 @@ class GpuHold:
 
 def _ratio(busy_ns: int | None, allocated_ns: int | None, unknown_ns: int | None) -> float | None:
     known_ns = (allocated_ns or 0) - (unknown_ns or 0)
-    return None if busy_ns is None or known_ns <= 0 else min(1.0, busy_ns / known_ns)
+    return None if busy_ns is None or known_ns <= 0 else without_rounding(busy_ns / known_ns)
+
+
+def without_rounding(ratio: float) -> float:
+    """Return a ratio of what was held, 1 where rounding alone takes it above.
+
+    More than that stays: who shares a device may use more of it than its share while the others rest (users 5).
+    """
+    return 1.0 if 1.0 < ratio <= 1.0 + _ROUNDING else ratio
 
 
 def by_kind(gpus: Sequence[UnitGpu]) -> Mapping[str, float]:

@@ -130,6 +130,10 @@ def _of_memory(record: UnitRecord) -> Iterator[Finding]:
 
 def _of_gpu(gpu: UnitGpu, gpus: Sequence[UnitGpu]) -> Iterator[Finding]:
     label, ratio = gpu_label(gpu, gpus), gpu.utilisation_ratio
+    # Of a shared GPU a unit may use more than its share.
+    if ratio is not None and ratio > SUSPECT_RATIO and gpu.place_ns >= gpu.held_ns:
+        text = f"{label} was busy {share(ratio)} of the time held: suspect"
+        yield Finding("gpu_suspect", text, "tell who runs the cluster: one of its figures is wrong", grave=True)
     is_full = bool(gpu.memory_total_bytes) and (gpu.memory_peak_bytes or 0) >= FULL_RATIO * (
         gpu.memory_total_bytes or 0
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kwhere.core.quantities import joules, seconds
-from kwhere.database.gpu_records import UnitGpu
+from kwhere.database.gpu_records import UnitGpu, without_rounding
 from kwhere.reports.gpu_words import cause_words
 from kwhere.series.charts import Chart
 from kwhere.series.gpu_charts import GpuPlace
@@ -58,7 +58,7 @@ def named_gpus(chart: Chart, gpus: Sequence[UnitGpu]) -> Chart:
 
 
 def _of_the_part_held(values: Sequence[float | None], held_per_device: float) -> tuple[float | None, ...]:
-    return tuple(None if value is None else min(1.0, value * held_per_device) for value in values)
+    return tuple(None if value is None else without_rounding(value * held_per_device) for value in values)
 
 
 def worded_causes(chart: Chart) -> Chart:

@@ -83,6 +83,16 @@ def test_busy_lines_are_shares_of_what_was_held_and_named_in_the_pages_order() -
     assert gap is None
 
 
+def test_a_line_above_what_was_held_is_not_cut_case_users_5() -> None:
+    """Half of a device that ran on all of it; and one that is whole but for rounding."""
+    half = replace(GPU, allocated_ns=GPU.held_ns // 2, place_ns=GPU.held_ns // 2)
+    drawn = chart("gpu", ("n1 0", {"node": "n1", "gpu": "0"}, [1.0, 0.5 + 1e-9]))
+
+    (line,) = named_gpus(drawn, [half]).columns
+
+    assert line.values == (2.0, 1.0)
+
+
 def test_the_longest_idle_comes_first_and_seconds_are_no_news_case_gpu_61() -> None:
     idle = replace(
         GPU, device="GPU-1", index=1, held_idle_ns=3 * HOUR_NS, held_idle_uj=3_240_000 * 10**6, idle_since=NOW

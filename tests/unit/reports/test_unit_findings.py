@@ -194,6 +194,23 @@ def test_a_gpu_whose_memory_is_full_gets_other_words(gpu: UnitGpu, kind: str, ac
     assert (found.kind, found.action, found.grave) == (kind, action, False)
 
 
+@pytest.mark.parametrize(
+    ("busy_ns", "shared", "kinds"),
+    [
+        (5 * HOUR_NS, 1, ["gpu_suspect"]),
+        (4 * HOUR_NS + 1000, 1, []),
+        (4 * HOUR_NS, 2, []),
+        (6 * HOUR_NS, 4, []),
+    ],
+)
+def test_only_who_has_a_gpu_for_himself_cannot_use_more_of_it_case_users_5(
+    busy_ns: int, shared: int, kinds: list[str]
+) -> None:
+    gpu = replace(GPU, busy_ns=busy_ns, allocated_ns=GPU.held_ns // shared, place_ns=GPU.held_ns // shared)
+
+    assert [found.kind for found in unit_findings(job(gpus=(gpu,)), NOW)] == kinds
+
+
 def test_every_kind_of_finding_is_explained_to_users() -> None:
     source = Path(unit_findings_module.__file__).read_text()
     kinds = {*re.findall(r'Finding\(\s*"(\w+)"', source), *re.findall(r'^    "(\w+)": \(', source, re.MULTILINE)}
