@@ -6,6 +6,7 @@ Debian's packages `keystone` and `nova-api`; half a minute to set up. They run o
 import json
 import os
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -145,7 +146,7 @@ def running() -> Iterator[RealCloud]:
         yield cloud
     finally:
         for process in cloud.processes:
-            os.killpg(process.pid, 15)
+            os.killpg(process.pid, signal.SIGKILL)  # nova-api would wait a minute for its clients
             process.wait(30)
         networks.shutdown()
         thread.join()

@@ -60,6 +60,7 @@ class RestSource:
         """
         place = f"{self._url}{path}"
         offset, last = 0, None
+        new: list[object] = []
         for _ in range(_MOST_PAGES):
             back = int(is_moving and last is not None)
             paging = {"limit": str(self._settings.page_size + back), "offset": str(offset - back)}
@@ -72,6 +73,9 @@ class RestSource:
             document = decode(answer.body, place)
             items = _items(document, place)
             self._note_moved(back > 0 and (not items or _id(items[0]) != last))
+            if offset > 0 and items and items[back:] == new:
+                raise SourceError(f"{place}: expected other records from {offset} on, found the same page again")
+            new = items[back:]
             yield document, place
             offset += len(items) - back
             if len(items) <= back or not _goes_on(document, len(items) - back, offset, self._settings.page_size):

@@ -8,7 +8,7 @@ from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import Nova
 from kwhere.resource_managers.rest_values import inner, objects, records, text
 
-_MOST_PAGES = 10_000
+_MOST_PAGES = 1000
 
 
 def compute_rows(
@@ -37,7 +37,9 @@ def identity_rows(
     """Return the records of one of Keystone's lists; with `is_whole` a list that Keystone cut off is an error."""
     found: list[Mapping[str, object]] = []
     asked = dict(params or {})
-    for _ in range(_MOST_PAGES):
+    before: list[dict[str, str]] = []
+    while asked not in before and len(before) < _MOST_PAGES:
+        before.append(asked)
         document = keystone.identity(path, asked)
         found += records(document, key, path)
         following = text(inner(document, "links").get("next"))
@@ -46,4 +48,4 @@ def identity_rows(
                 raise SourceError(f"{path}: expected all {key}, found a list that Keystone's list_limit cut off")
             return found
         asked = dict(parse_qsl(urlsplit(following).query, keep_blank_values=True))
-    raise SourceError(f"{path}: more than {_MOST_PAGES} pages")
+    raise SourceError(f"{path}: expected an end of its pages, found page {len(before)} to lead on to one before")

@@ -206,6 +206,19 @@ def test_rest_is_read_page_by_page(version: str, path: str, links: bool) -> None
     assert [asked[0].query[word] for word in words] == ["1796000000", "1796003601"]
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_page_that_comes_again_is_not_read_for_ever(version: str) -> None:
+    clock = HandClock()
+    page = {"items": [{"id": 1, "state": "Running"}, {"id": 2, "state": "Running"}], "links": [{"rel": "next"}]}
+    with serving(lambda _: said(page), clock) as service:
+        manager = rest(f"{service.url}/oarapi", clock, version)
+        for ask in (manager.fetch_queue, manager.fetch_nodes):
+            with pytest.raises(SourceError, match="found the same page again"):
+                ask()
+
+    assert len(service.asked) <= 5
+
+
 def test_the_404_after_oar_3_s_last_full_page_is_the_end() -> None:
     clock = HandClock()
     with serving(paged("rest3_jobs.json", "rest3_resources.json", links=False), clock) as service:

@@ -279,6 +279,15 @@ def test_a_list_with_something_else_in_it_is_no_list(cloud: Cloud, manager: Open
             ask()
 
 
+@pytest.mark.parametrize("following", ["?page=2", "::::", "http://elsewhere/?page=2"])
+def test_pages_that_lead_back_are_not_read_for_ever(cloud: Cloud, manager: OpenStackManager, following: str) -> None:
+    cloud.bodies["/v3/projects"] = json.dumps({"projects": [], "links": {"next": following}}).encode()
+
+    with pytest.raises(SourceError, match="/projects: expected an end of its pages"):
+        manager.fetch_accounts()
+    assert len([path for path, _, _ in cloud.asked if path == "/v3/projects"]) <= 2
+
+
 def test_a_server_without_an_id_may_be_any(cloud: Cloud, manager: OpenStackManager) -> None:
     cloud.servers = [server(1), server(2, id=None)]
 
