@@ -175,3 +175,10 @@ def test_a_user_is_not_led_where_they_may_not_go(client: AsgiClient) -> None:
     assert "/nodes" not in client.get("/clusters/alpine", headers=as_user("alice")).text
     assert text.count("You may not see this.") == 1
     assert ", , " not in text
+
+
+def test_a_list_shows_the_id_that_the_manager_shows(client: AsgiClient) -> None:
+    tasks = [unit for unit in items(client, "/units?manager=slurm&limit=200") if "array_job" in dict(unit["labels"])]  # type: ignore[call-overload]
+    shown = str(dict(tasks[0]["labels"])["job"])  # type: ignore[call-overload]
+
+    assert f" {shown} " in text_of(client, f"/units?q={tasks[0]['unit']}")

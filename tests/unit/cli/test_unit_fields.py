@@ -111,3 +111,12 @@ def test_no_list_of_units_is_wider_than_80_columns(changes: list[dict[str, objec
 
     assert max(columns_of(line) for line in lines) <= 80
     assert len(lines) == len(changes) + 1
+
+
+def test_the_columns_of_csv_keep_their_places() -> None:
+    """A contract: scripts cut columns by number. New ones go to the end."""
+    assert [choice.field.name for choice in USUAL][:20] == [
+        *("cluster", "manager", "unit", "run", "name", "user", "project", "state", "started_at", "ended_at"),
+        *("power_watts", "energy_joules", "cpu_seconds", "emissions_grams", "method", "gpus_allocated"),
+        *("gpu_busy_seconds", "gpu_utilization_ratio", "gpu_held_idle_seconds", "gpu_held_idle_joules"),
+    ]

@@ -21,7 +21,7 @@ STATES = ("running", "ended", "completed", "failed", "cancelled", "timeout", "ou
 DEFAULT_SORT = "-energy_joules"
 BESIDE = ("user", "manager", "split")
 """Columns that a phone shows below a unit's name, or not at all."""
-NOT_ON_PHONES = ("emissions", "cpu_time", "efficiency", "duration")
+NOT_ON_PHONES = ("emissions", "cpu_time", "efficiency", "started", "duration")
 """Default columns for which a phone has no room; one that was chosen is shown."""
 
 
