@@ -244,6 +244,7 @@ def test_an_end_that_the_node_was_told_is_exact(site: Site, told: str, ended_s: 
     record = site.reader.unit("c1", "slurm", "a")
 
     assert record.ended_at == record.node_runs[0].ended_at == T0 + timedelta(seconds=ended_s)
+    assert record.labels == {"x": "y"}
     assert site.reader.unit("c1", "slurm", "b").ended_at == T0 + timedelta(seconds=60)
 
 

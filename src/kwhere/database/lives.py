@@ -22,7 +22,7 @@ _END_RUN = text(
 _END_EARLIER = text(
     "UPDATE unit_runs SET ended_ns = :told_ns WHERE id = :run_id AND :told_ns BETWEEN started_ns AND ended_ns"
 )
-_END_LABELS = ("slurm_end", "directory_end")
+END_LABELS = ("slurm_end", "directory_end")
 """The first that is there; UTC seconds since 1970."""
 _END_UNIT = text(
     "UPDATE units SET state = :ended, ended_ns ="
@@ -69,14 +69,14 @@ def _told_ends(connection: Connection, run_ids: Sequence[int]) -> list[dict[str,
         .join(units, units.c.id == runs.c.unit_id)
         .where(
             units.c.scope_node_id != 0,
-            or_(*(units.c.labels.contains(f'"{label}"', autoescape=True) for label in _END_LABELS)),
+            or_(*(units.c.labels.contains(f'"{label}"', autoescape=True) for label in END_LABELS)),
         )
     )
     found: list[dict[str, int]] = []
     for start in range(0, len(run_ids), 500):
         for run_id, labels in connection.execute(query.where(runs.c.id.in_(run_ids[start : start + 500]))):
             known = json.loads(labels)
-            told = str(next((known[label] for label in _END_LABELS if label in known), ""))
+            told = str(next((known[label] for label in END_LABELS if label in known), ""))
             if told.isdecimal() and len(told) <= 10:
                 found.append({"run_id": run_id, "told_ns": int(told) * NANOSECONDS_PER_SECOND})
     return found

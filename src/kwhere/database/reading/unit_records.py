@@ -14,6 +14,7 @@ from kwhere.database import schema
 from kwhere.database.flags import from_bits, to_bits
 from kwhere.database.gpu_records import UnitGpu, by_kind
 from kwhere.database.grid import from_ns
+from kwhere.database.lives import END_LABELS
 from kwhere.database.node_names import HostBook
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
 from kwhere.database.reading.optional_figures import embodied_of, unit_figures
@@ -235,7 +236,7 @@ def _record(
         emissions=tuple(emissions),
         method=_method(energy, known),
         quality=from_bits(flags) | ({Flag.UNREPORTED} if not row["is_reported"] else set()),
-        labels=json.loads(row["labels"]) if row["labels"] else {},
+        labels=_labels(row["labels"]),
         node_runs=tuple(_node_run(moment, run) for run in runs),
         methods=known,
         gpu=gpu_totals(figures),
@@ -244,6 +245,12 @@ def _record(
 
 
 _Number = TypeVar("_Number", int, float)
+
+
+def _labels(written: str | None) -> Mapping[str, str]:
+    """Return what stands in labels, without the end that a node noted: that is the unit's end."""
+    found: Mapping[str, str] = json.loads(written) if written else {}
+    return {name: word for name, word in found.items() if name not in END_LABELS}
 
 
 def _either(said: _Number | None, seen: _Number | None) -> _Number | None:
