@@ -13,6 +13,7 @@ from kwhere.core.managed import ManagerAllocation, WaitingUnit
 from kwhere.core.terms import Flag
 from kwhere.database import schema
 from kwhere.database.managed_units import write_units
+from kwhere.database.manager_states import forget_errors, note_error
 from kwhere.database.place_records import WaitingQuery
 from kwhere.database.records import UnitQuery, UnitSort
 from kwhere.database.vanished import GRACE_NS, VANISHED, Living, end_vanished
@@ -229,3 +230,13 @@ def test_a_queue_that_nobody_reads_any_more_is_told_for_a_day(site: Site) -> Non
 
     assert [each.unit for each in site.reader.waiting(WaitingQuery()).items] == ["1"]
     assert {record.manager: record.units_waiting for record in site.reader.managers()} == {"slurm": 1, "oar": 0}
+
+
+def test_why_a_manager_could_not_be_read_is_forgotten_once_nobody_asks_it(site: Site) -> None:
+    for manager, cluster in (("slurm", "c1"), ("slurm", "c2"), ("oar", "c1")):
+        note_error(site.engine, turn_of(site.engine, T0_NS, manager, cluster), "down")
+
+    forget_errors(site.engine, {("c1", "slurm")})
+
+    told = {(each.cluster, each.manager): (each.error, each.error_since) for each in site.reader.managers()}
+    assert told == {("c1", "slurm"): ("down", T0), ("c2", "slurm"): (None, None), ("c1", "oar"): (None, None)}

@@ -31,6 +31,7 @@ from kwhere.database.choices import choose_zone
 from kwhere.database.engine import SQLITE, open_engine
 from kwhere.database.grid import Grid
 from kwhere.database.maintenance import upgrade
+from kwhere.database.manager_states import forget_errors
 from kwhere.database.nodes import node_of_target
 from kwhere.database.pue import read_pue
 from kwhere.database.reader import Reader
@@ -150,6 +151,7 @@ def serve_account(settings: Settings, inputs: ServerInputs, renewal: Renewal[Ser
         stack.callback(intake.stop)
         propose_zone(settings, engine, chooser, clock)
         managers, inventories = open_sources(settings, clock, stack)
+        forget_errors(engine, {(each.settings.cluster, each.claims) for each in managers})
         passes = build_passes(settings, engine, chooser, clock, inputs.state_dir, managers, inventories)
         passes.start()
         stack.callback(passes.stop)

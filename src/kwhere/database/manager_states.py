@@ -1,6 +1,6 @@
 """How far each resource manager was read, and why one could not be."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, select, update
@@ -63,6 +63,21 @@ def note_error(engine: Engine, turn: ClaimTurn, error: str) -> None:
             .where(first, _states.error_since_ns.is_(None))
             .values(error_since_ns=turn.now_ns)
         )
+
+
+def forget_errors(engine: Engine, asked: Collection[tuple[str, str]]) -> None:
+    """Forget why managers that nobody asks any more could not be read; `asked` are clusters and managers of others."""
+    clusters = schema.clusters.c
+    faulty = (
+        select(clusters.name, _states.manager, _states.cluster_id)
+        .join(schema.clusters, clusters.id == _states.cluster_id)
+        .where(_states.error.is_not(None))
+    )
+    with writing(engine).begin() as connection:
+        for cluster, manager, cluster_id in connection.execute(faulty).all():
+            if (cluster, manager) not in asked:
+                its = (_states.cluster_id == cluster_id) & (_states.manager == manager)
+                connection.execute(update(schema.manager_states).where(its).values(error=None, error_since_ns=None))
 
 
 def _note(engine: Engine, turn: ClaimTurn, values: Mapping[str, object]) -> None:
