@@ -3,6 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
+# Without compiled tests each worker compiles all of them anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast test-services test-managers lint types setup setup-test assets docs bench soak wheel image clean
 
@@ -24,8 +26,8 @@ test-services:  ## Install the system services that tests use (root): browser, P
 test: setup-test lint types  ## The whole suite, gates and coverage included
 	@scripts/test
 
-test-fast: setup-test lint  ## Everything that takes seconds
-	@$(PYTEST) -q -n 2 -m "not slow and not soak"
+test-fast: setup-test lint  ## What takes no program, no PostgreSQL and no two seconds
+	@$(PYTEST) -q -n 2 -m "not uncounted"
 
 test-managers: setup-test  ## Resource managers that run here, for real: SLURM with its database, OAR (root)
 	@$(PYTEST) -q -m managers

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -43,6 +44,7 @@ SERVICES: dict[str, Callable[[], bool]] = {
     "cc": lambda: shutil.which("cc") is not None and os.path.exists("/usr/include/linux/ipmi.h"),
 }
 PREFIX = "needs the service "
+PROGRAMS = Path(__file__).parent / "e2e"
 
 
 @pytest.fixture(autouse=True)
@@ -52,14 +54,23 @@ def _own_logging() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, by name, each test whose service this machine lacks."""
+    """Skip, by name, each test whose service this machine lacks; mark those that run without coverage."""
     present = {name: check() for name, check in SERVICES.items()}
     for item in items:
+        if _is_uncounted(item):
+            item.add_marker("uncounted")
         for mark in item.iter_markers("service"):
             missing = [name for name in mark.args if not present[name]]
             if missing:
                 item.add_marker(pytest.mark.skip(reason=f"{PREFIX}{', '.join(missing)}: make test-services"))
+
+
+def _is_uncounted(item: pytest.Item) -> bool:
+    services = {name for mark in item.iter_markers("service") for name in mark.args}
+    marks = {mark.name for mark in item.iter_markers()}
+    return PROGRAMS in item.path.parents or "postgresql" in services or bool(marks & {"slow", "soak", "managers"})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
