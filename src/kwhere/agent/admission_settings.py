@@ -2,20 +2,17 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from kwhere.agent.listen_settings import ListenSettings, listen_field
 
 DEFAULT_PORT = 9443
 
 
-class AdmissionWebhookSettings(BaseModel):
+class AdmissionWebhookSettings(ListenSettings):
     """How a Kubernetes API server asks who made what; nothing runs unless `kwhere admission-webhook` is started."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    listen_addresses: tuple[str, ...] = Field(
-        default=(f"127.0.0.1:{DEFAULT_PORT}",),
-        description="Addresses to listen on: HOST:PORT, [IPV6]:PORT, :PORT for every interface, or unix:PATH.",
-    )
+    listen_addresses: tuple[str, ...] = listen_field(DEFAULT_PORT)
     config_file: Path | None = Field(
         default=None,
         description="Prometheus web config file: TLS, needed beyond loopback; read again when it or a certificate"
@@ -48,10 +45,6 @@ class AdmissionWebhookSettings(BaseModel):
         description="Users, `*` for any characters, who make objects for others: controllers and dashboards. Their own"
         " name is never written, and of what they make a stamp stays only if its seal is good.",
     )
-    max_connections: int = Field(default=512, ge=4, le=10_000, description="Connections held at once; more get a 503.")
     max_body_bytes: int = Field(
         default=8 << 20, ge=1 << 16, le=64 << 20, description="Longest review that is read; a longer one is refused."
-    )
-    reload_seconds: float = Field(
-        default=5.0, gt=0, le=3600, description="Seconds between looks at the web config file and its certificates."
     )

@@ -2,20 +2,17 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from kwhere.agent.listen_settings import ListenSettings, listen_field
 
 DEFAULT_PORT = 9810
 
 
-class HttpSettings(BaseModel):
+class HttpSettings(ListenSettings):
     """Where the agent answers, to whom, and what strangers may see (config keys `web.…`)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    listen_addresses: tuple[str, ...] = Field(
-        default=(f"127.0.0.1:{DEFAULT_PORT}",),
-        description="Addresses to listen on: HOST:PORT, [IPV6]:PORT, :PORT for every interface, or unix:PATH.",
-    )
+    listen_addresses: tuple[str, ...] = listen_field(DEFAULT_PORT)
     config_file: Path | None = Field(
         default=None,
         description="A Prometheus web config file with TLS and basic authentication; read again when it changes.",
@@ -35,6 +32,3 @@ class HttpSettings(BaseModel):
         description="Whether unauthenticated /metrics tells user, project, name and the user:comm of process groups.",
     )
     max_connections: int = Field(default=128, ge=4, le=10_000, description="Connections held at once; more get a 503.")
-    reload_seconds: float = Field(
-        default=5.0, gt=0, le=3600, description="Seconds between looks at the web config file and its certificates."
-    )

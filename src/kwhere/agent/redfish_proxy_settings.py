@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from kwhere.agent.listen_settings import ListenSettings, listen_field
 from kwhere.devices.redfish_words import RedfishAuth
 from kwhere.meters.node_url import check_template
 from kwhere.transport.device_settings import DeviceClientSettings
@@ -40,24 +41,15 @@ class ProxyTarget(BaseModel):
         return check_template(value)
 
 
-class RedfishProxySettings(BaseModel):
+class RedfishProxySettings(ListenSettings):
     """Whom the proxy answers, and which BMCs it asks for them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    listen_addresses: tuple[str, ...] = Field(
-        default=(f"127.0.0.1:{DEFAULT_PORT}",),
-        description="Addresses to listen on: HOST:PORT, [IPV6]:PORT, :PORT for every interface, or unix:PATH.",
-    )
+    listen_addresses: tuple[str, ...] = listen_field(DEFAULT_PORT)
     config_file: Path | None = Field(
         default=None, description="Prometheus web config file: TLS, needed beyond loopback; users, client certificates."
     )
     token_file: Path | None = Field(
         default=None, description="File with the token that agents show, at least 16 characters, mode 0600."
-    )
-    max_connections: int = Field(default=512, ge=4, le=10_000, description="Connections held at once; more get a 503.")
-    reload_seconds: float = Field(
-        default=5.0, gt=0, le=3600, description="Seconds between looks at the web config file and its certificates."
     )
     targets: dict[str, ProxyTarget] = Field(default_factory=dict, description="BMCs by the name of their node.")
     client: DeviceClientSettings = Field(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import click
 
-from kwhere.cli.client import Api, server_options
+from kwhere.cli.client import Api, CommandT, server_options
 from kwhere.cli.database import caller, database_options, open_named
 from kwhere.cli.default_command import DefaultGroup
 from kwhere.cli.table import Column, bar, output_width, render
@@ -29,10 +29,14 @@ def nodes() -> None:
     """
 
 
+def list_options(command: CommandT) -> CommandT:
+    """Add the options of every list: of which cluster, as JSON, which server to ask."""
+    json_option = click.option("--json", "style", flag_value="json", help="One JSON object")
+    return click.option("-M", "--cluster", help="Only this cluster")(json_option(server_options(command)))
+
+
 @nodes.command("list")
-@click.option("-M", "--cluster", help="Only this cluster")
-@click.option("--json", "style", flag_value="json", help="One JSON object")
-@server_options
+@list_options
 def list_nodes(
     cluster: str | None = None,
     style: str | None = None,
@@ -69,9 +73,7 @@ def list_nodes(
 
 
 @nodes.command()
-@click.option("-M", "--cluster", help="Only this cluster")
-@click.option("--json", "style", flag_value="json", help="One JSON object")
-@server_options
+@list_options
 def racks(
     cluster: str | None = None,
     style: str | None = None,

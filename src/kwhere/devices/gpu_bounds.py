@@ -15,6 +15,8 @@ _MOST_MILLIDEGREES = 300_000
 _MOST_BYTES_PER_SECOND = 10**13
 _NO_NUMBER = 2**63 - 16
 """DCGM's smallest word for "not known" in 64 bits."""
+_WORDS: Mapping[GpuField, range] = {GpuField.ENERGY_UJ: range(_NO_NUMBER, 2**63)}
+"""Numbers within the bounds of a quantity that are words for "not known" all the same."""
 _ENDINGS: tuple[tuple[str, tuple[int, int]], ...] = (
     ("_ratio", (0, 1)),
     ("_percent", (0, 100)),
@@ -42,7 +44,7 @@ _SPECIAL: Mapping[GpuField, tuple[int, int]] = {
     GpuField.NVLINK_TX_BYTES: (0, 1 << 80),
     GpuField.NVLINK_RX_BYTES: (0, 1 << 80),
     GpuField.CLOCK_EVENT_REASONS: (0, 2**64 - 2),
-    # Intel's counter has 64 bits; all of them set is a word for "not known", and so are DCGM's
+    # Intel's counter has 64 bits; all of them set is a word for "not known"
     GpuField.ENERGY_UJ: (0, 2**64 - 2),
 }
 _MEMORIES = (
@@ -73,9 +75,8 @@ def possible_bytes(number: int | None) -> int | None:
 
 def _is_possible(name: GpuField, value: float) -> bool:
     least, most = BOUNDS[name]
-    if name is GpuField.ENERGY_UJ and _NO_NUMBER <= value < 2**63:
-        return False
-    return least <= value <= most
+    words = _WORDS.get(name, range(0))
+    return least <= value <= most and not words.start <= value < words.stop
 
 
 def drop_impossible(values: MutableMapping[GpuField, int | float], missing: MutableMapping[GpuField, Absence]) -> None:

@@ -78,14 +78,6 @@ def parse_stat(text: str, place: str = "proc/stat") -> CpuStat:
     return CpuStat(total, cpus or {0: total}, boot_time_s)
 
 
-def parse_boot_time(text: str, place: str = "proc/stat") -> int:
-    """Return the boot time in seconds since 1970. Raises SourceError where the file has none."""
-    boot_time_s = parse_stat(text, place).boot_time_s
-    if boot_time_s is None:
-        raise SourceError(f"{place}: expected a line btime, found none")
-    return boot_time_s
-
-
 def _times(text: str, place: str) -> CpuTimes:
     """Return the modes of one line; modes that a newer kernel adds behind are passed over."""
     words = text.split()[:10]

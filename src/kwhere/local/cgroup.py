@@ -23,11 +23,6 @@ class RunCgroup:
         self._directories = [fs.path(hierarchy.directory(path)) for hierarchy, path in made]
         self._cpu = self._open_cpu()
 
-    @property
-    def accounts_cpu(self) -> bool:
-        """Return whether the kernel counts CPU time in it."""
-        return self._cpu is not None
-
     def join(self) -> None:
         """Move the calling process in; called between fork and exec. A hierarchy that refuses is left out."""
         for directory in self._directories:

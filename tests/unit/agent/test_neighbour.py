@@ -80,7 +80,7 @@ def in_groups() -> int:
 CHECKS = {"nicer": nicer, "impossible": impossible, "nobody": nobody, "case_ceems_451_groups": in_groups}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs the service root: only root can become another user")
+@pytest.mark.service("root")
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_process_can_be_made_a_good_neighbour(check: str) -> None:
     assert in_child(check) == 0
@@ -93,7 +93,7 @@ def test_nothing_is_touched_unless_asked_for() -> None:
     assert (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)) == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs the service root: only root can give files away")
+@pytest.mark.service("root")
 def test_the_state_directory_is_handed_over_and_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("not ours")
@@ -109,7 +109,7 @@ def test_the_state_directory_is_handed_over_and_links_are_not_followed(tmp_path:
     assert outside.stat().st_uid == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs the service root: asks what root would be told")
+@pytest.mark.service("root")
 def test_an_unknown_user_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"agent\.user: .*'no-such-user'"):
         neighbour.become("no-such-user", tmp_path)

@@ -1,5 +1,4 @@
 import math
-import shutil
 import subprocess
 
 import pytest
@@ -133,7 +132,7 @@ def test_equal_values_under_other_names_are_told_apart() -> None:
     assert 'kwhere_other{a="x",b="y"} 2\n' in page
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs the service promtool: make test-services")
+@pytest.mark.service("promtool")
 def test_promtool_reads_the_page() -> None:
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=render(PAGE).encode(), capture_output=True, check=False

@@ -244,7 +244,7 @@ JOINED = """
 
 
 @pytest.mark.service("promtool")
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs the service promtool: make test-services")
+@pytest.mark.service("promtool")
 def test_promtool_joins_a_notebook_with_its_owner(world: World, tmp_path: Path) -> None:
     fill(world.cluster)
     world.look()
