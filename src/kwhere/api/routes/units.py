@@ -7,7 +7,7 @@ from fastapi import Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BeforeValidator
 
-from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, now_of, optional_span
+from kwhere.api.context import Cluster, Format, From, SourcesOf, To, now_of, optional_span
 from kwhere.api.csv_text import (
     UNIT_HEADER,
     Cell,
@@ -20,6 +20,7 @@ from kwhere.api.csv_text import (
     wants_csv,
 )
 from kwhere.api.models import SeriesList, Unit, UnitList, Whole
+from kwhere.api.paging import By50
 from kwhere.api.problems import BadRequest
 from kwhere.api.routers import api_router
 from kwhere.api.views import chart_view, span_view, unit_list_view, unit_view, whole_view
@@ -54,8 +55,8 @@ def parse_sort(text: str) -> tuple[UnitSort, bool]:
 
 @router.get("/units", response_model=UnitList)
 def list_units(
-    request: Request,
     sources: SourcesOf,
+    paging: By50,
     cluster: Cluster = None,
     manager: Filter = None,
     user: Filter = None,
@@ -76,9 +77,6 @@ def list_units(
     name: Annotated[str | None, Query(description="The whole name of a job, pod, machine, …", max_length=4096)] = None,
     q: Annotated[str | None, Query(description="Part of an id, name, user or project", max_length=200)] = None,
     sort: Annotated[str, Query(description="A stored figure, - for descending")] = "-energy_joules",
-    limit: Limit = 50,
-    after: After = None,
-    format_: Annotated[Format, Query(alias="format")] = None,
 ) -> UnitList | StreamingResponse:
     """Return units, sorted by a stored lifetime figure, page by page; as CSV all that match."""
     key, descending = parse_sort(sort)
@@ -97,10 +95,10 @@ def list_units(
         q=q or None,
         sort=key,
         descending=descending,
-        limit=limit,
-        after=after,
+        limit=paging.limit,
+        after=paging.after,
     )
-    if wants_csv(request, format_):
+    if paging.is_csv:
         header = [*UNIT_HEADER, *optional_header(sources.optional, of_units=True)]
         return csv_answer(header, _unit_rows(sources, query), "units.csv")
     return unit_list_view(sources.account.units(query))

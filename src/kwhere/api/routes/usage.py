@@ -1,6 +1,6 @@
 """Usage within a span, and the accounts it is summed by."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
-from kwhere.api.context import After, Cluster, Format, From, Limit, SourcesOf, To, Week, now_of, span_of, week_of
+from kwhere.api.context import Cluster, Format, From, SourcesOf, To, Week, now_of, span_of, week_of
 from kwhere.api.csv_text import (
     ACCOUNT_HEADER,
     USAGE_HEADER,
@@ -20,11 +20,12 @@ from kwhere.api.csv_text import (
     wants_csv,
 )
 from kwhere.api.models import AccountView, Page, Usage
+from kwhere.api.paging import WHOLE, By200, all_records
 from kwhere.api.problems import BadRequest
 from kwhere.api.routers import api_router
 from kwhere.api.views import account_view, usage_view, week_view
 from kwhere.core.errors import NotFound
-from kwhere.database.account_records import AccountPage, AccountQuery, AccountRecord, AccountSort
+from kwhere.database.account_records import AccountPage, AccountQuery, AccountSort
 from kwhere.database.records import UsageBy
 
 router = api_router("usage")
@@ -59,24 +60,19 @@ def usage(
 
 Q = Annotated[str | None, Query(description="Part of a name", max_length=200)]
 Sort = Annotated[str, Query(description=f"One of {', '.join(AccountSort)}, - for descending")]
-WHOLE = 1000
-"""Accounts of a page within a CSV."""
 
 
 @router.get("/users", response_model=Page[AccountView])
 def list_users(
-    request: Request,
     sources: SourcesOf,
+    paging: By200,
     cluster: Cluster = None,
     q: Q = None,
     sort: Sort = "name",
-    limit: Limit = 200,
-    after: After = None,
-    format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Page[AccountView] | StreamingResponse:
     """Return users with their lifetime totals, page by page; as CSV all that match."""
-    query = _query(AccountQuery(cluster=cluster, q=q or None, after=after, limit=limit), sort)
-    return _accounts(sources.account.users, query, "users.csv" if wants_csv(request, format_) else None)
+    query = _query(AccountQuery(cluster=cluster, q=q or None, after=paging.after, limit=paging.limit), sort)
+    return _accounts(sources.account.users, query, "users.csv" if paging.is_csv else None)
 
 
 @router.get("/users/{user:path}")
@@ -91,19 +87,18 @@ def one_user(sources: SourcesOf, user: str, cluster: Cluster = None) -> Page[Acc
 
 @router.get("/projects", response_model=Page[AccountView])
 def list_projects(
-    request: Request,
     sources: SourcesOf,
+    paging: By200,
     cluster: Cluster = None,
     q: Q = None,
     parent: Annotated[str | None, Query(description="Only projects below it", max_length=255)] = None,
     sort: Sort = "name",
-    limit: Limit = 200,
-    after: After = None,
-    format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Page[AccountView] | StreamingResponse:
     """Return projects with their lifetime totals, page by page; as CSV all that match."""
-    query = _query(AccountQuery(cluster=cluster, q=q or None, parent=parent, after=after, limit=limit), sort)
-    return _accounts(sources.account.projects, query, "projects.csv" if wants_csv(request, format_) else None)
+    query = _query(
+        AccountQuery(cluster=cluster, q=q or None, parent=parent, after=paging.after, limit=paging.limit), sort
+    )
+    return _accounts(sources.account.projects, query, "projects.csv" if paging.is_csv else None)
 
 
 @router.get("/projects/{project:path}")
@@ -131,16 +126,5 @@ def _accounts(
     if file_name is None:
         page = ask(query)
         return Page(items=[account_view(record) for record in page.items], next=page.next)
-    first = ask(replace(query, limit=WHOLE, after=None))
-    rows = (account_row(account_view(record)) for record in _following(ask, query, first))
-    return csv_answer(ACCOUNT_HEADER, rows, file_name)
-
-
-def _following(
-    ask: Callable[[AccountQuery], AccountPage], query: AccountQuery, page: AccountPage
-) -> Iterator[AccountRecord]:
-    while True:
-        yield from page.items
-        if page.next is None:
-            return
-        page = ask(replace(query, limit=WHOLE, after=page.next))
+    found = all_records(lambda after: ask(replace(query, limit=WHOLE, after=after)))
+    return csv_answer(ACCOUNT_HEADER, (account_row(account_view(record)) for record in found), file_name)
