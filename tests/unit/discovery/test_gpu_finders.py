@@ -64,7 +64,7 @@ class SlurmNode:
             [self.units],
             self.cgroups.clock,
             settings=self.settings(**settings),
-            unit_settings=UnitsSettings(libvirt_xml_dirs=(NOWHERE,)),
+            unit_settings=UnitsSettings(libvirt_xml_dirs=(NOWHERE,), slurm_job_dir=NOWHERE),
             node_names=("gpu01",),
         )
 
