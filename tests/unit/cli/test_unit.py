@@ -181,7 +181,10 @@ def test_the_number_of_an_array_lists_its_tasks_with_their_spread_and_sum(
     assert run_root(["unit", "4200", "--state-dir", str(tmp_path)]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["4200_2", "4200_1"]
+    assert [task in line.split()[:2] for task, line in zip(("4200_2", "4200_1"), lines[1:3], strict=True)] == [
+        True,
+        True,
+    ]
     assert [line.split() for line in lines[-9:]] == [
         ["2", "TASKS", "MIN", "MEDIAN", "MAX", "OF", "SUM"],
         ["energy", "kWh", "0.0150", "1.91", "3.80", "2", "3.82"],
