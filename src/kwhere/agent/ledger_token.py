@@ -2,14 +2,13 @@
 
 import os
 import secrets
-import stat
 from pathlib import Path
 
 from kwhere.core.errors import ConfigError
+from kwhere.transport.secret_files import read_secret_file
 
 FILE_NAME = "ledger-token"
 _MIN_LENGTH = 16
-_MAX_BYTES = 4096
 
 
 def ensure_token(state_dir: Path) -> str:
@@ -30,16 +29,7 @@ def ensure_token(state_dir: Path) -> str:
 
 def read_token(path: Path) -> str:
     """Return the token in a file. Raises ConfigError if others may read it, or it is short or cannot be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(_MAX_BYTES)
-    except OSError as error:
-        raise ConfigError(f"{path}: the token cannot be read ({error.strerror})") from error
-    if mode & 0o077:
-        raise ConfigError(f"{path}: others may read this token (mode {mode:04o}); chmod 600 it and change the token")
-    token = content.decode("ascii", "replace").strip()
+    token = read_secret_file(path, "this token", follows_links=False).decode("ascii", "replace").strip()
     if len(token) < _MIN_LENGTH or not token.isprintable() or not token.isascii() or " " in token:
         raise ConfigError(f"{path}: expected a token of at least {_MIN_LENGTH} printable characters")
     return token

@@ -6,12 +6,11 @@ seal: a keyed hash of the name and the namespace, which nobody without the key c
 
 import hashlib
 import hmac
-import os
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kwhere.core.errors import ConfigError
+from kwhere.transport.secret_files import read_secret_file
 
 USER = "kwhere.io/created-by"
 SEAL = "kwhere.io/created-by-seal"
@@ -19,7 +18,6 @@ KEYS = (USER, SEAL)
 LONGEST_NAME = 300
 _FORM = "v1."
 _SHORTEST_KEY = 32
-_MAX_BYTES = 4096
 
 
 class Seal:
@@ -64,15 +62,8 @@ class SealFile:
 
 def read_seal(path: Path) -> Seal:
     """Return the keys of a file. Raises ConfigError where others may read it, or a key is too short to keep secret."""
-    try:
-        # a mounted secret is a symbolic link, and is read by its group at the most
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(_MAX_BYTES)
-    except OSError as error:
-        raise ConfigError(f"{path}: the key cannot be read ({error.strerror})") from error
-    if mode & 0o007:
-        raise ConfigError(f"{path}: others may read this key (mode {mode:04o}); expected 0600, 0400 or 0440")
+    # a mounted secret is a symbolic link, and is read by its group at the most
+    content = read_secret_file(path, "this key", is_for_group=True)
     keys = content.decode("ascii", "replace").split()
     if not keys or any(len(key) < _SHORTEST_KEY or not key.isascii() for key in keys):
         raise ConfigError(f"{path}: expected a key of at least {_SHORTEST_KEY} characters of ASCII, one a line")

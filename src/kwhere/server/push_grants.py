@@ -1,8 +1,6 @@
 """Who may send its ledger: tokens of push groups, kept as digests only."""
 
 import hashlib
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 from kwhere.core.errors import ConfigError
 from kwhere.server.settings import PushGroup
 from kwhere.server.target import Target
+from kwhere.transport.secret_files import read_secret_file
 
 _SHORTEST_TOKEN = 16
 _MAX_FILE_BYTES = 4 << 20
@@ -78,12 +77,5 @@ def _tokens(group: PushGroup) -> Iterator[tuple[str | None, str]]:
 
 
 def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(_MAX_FILE_BYTES)
-    except OSError as error:
-        raise ConfigError(f"server.push: {path}: cannot be read ({error.strerror})") from error
-    if mode & 0o077:
-        raise ConfigError(f"server.push: {path}: others may read these tokens (mode {mode:04o}); chmod 600 it")
+    content = read_secret_file(path, "these tokens", place="server.push: ", most_bytes=_MAX_FILE_BYTES)
     return content.decode("ascii", "replace")

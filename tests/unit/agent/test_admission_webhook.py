@@ -243,7 +243,7 @@ def test_the_seal_is_the_only_trace_of_the_key(hook: Hook, capfd: pytest.Capture
     ("changes", "why"),
     [
         ({"key_file": None}, "admission_webhook.key_file: expected a file"),
-        ({"key_file": "/nowhere/key"}, "admission_webhook.key_file: /nowhere/key: the key cannot be read"),
+        ({"key_file": "/nowhere/key"}, "admission_webhook.key_file: /nowhere/key: this key cannot be read"),
     ],
 )
 def test_without_a_key_it_does_not_start(changes: dict[str, Any], why: str) -> None:

@@ -27,7 +27,7 @@ def test_token_that_others_may_read_is_refused(tmp_path: Path) -> None:
     ensure_token(tmp_path)
     (tmp_path / FILE_NAME).chmod(0o640)
 
-    with pytest.raises(ConfigError, match="others may read this token \\(mode 0640\\); chmod 600"):
+    with pytest.raises(ConfigError, match="others may read this token \\(mode 0640\\); expected 0600"):
         ensure_token(tmp_path)
 
 

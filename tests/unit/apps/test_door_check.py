@@ -67,7 +67,10 @@ def test_certificates_prove_nothing_without_tls(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("access: {proxy: {}}", "anybody could name anybody"),
-        ("access: {proxy: {secret_file: /nonexistent}}", "access.proxy.secret_file: /nonexistent: cannot be read"),
+        (
+            "access: {proxy: {secret_file: /nonexistent}}",
+            "access.proxy.secret_file: /nonexistent: this secret cannot be read",
+        ),
         ("access: {proxy: {client_names: [p]}}", "needs server.web_config_file"),
         ("access: {proxy: {client_names: [p], user_header: x_user}}", "access.proxy.user_header"),
         ("access: {people: [{name: 'al ice'}]}", "holds a space"),
