@@ -21,6 +21,7 @@ from kwhere.resource_managers.slurm_jobs import JobReader
 from kwhere.resource_managers.slurm_known import RecordReader
 from kwhere.resource_managers.slurm_queue import queue_format, read_queue
 from kwhere.resource_managers.slurm_refusals import is_too_much, refusal
+from kwhere.resource_managers.slurm_resizes import Resizes
 from kwhere.resource_managers.slurm_rest import SlurmRest
 from kwhere.resource_managers.slurm_rights import check_sight
 from kwhere.resource_managers.slurm_sacct import (
@@ -29,6 +30,8 @@ from kwhere.resource_managers.slurm_sacct import (
     choose_fields,
     draw_delimiter,
     offered_fields,
+    read_job,
+    split_records,
 )
 from kwhere.resource_managers.slurm_tokens import SlurmRestSettings
 from kwhere.resource_managers.slurm_windows import SpanTooLongError, fetch_in_halves
@@ -38,6 +41,7 @@ NAME = "slurm"
 _MOST_DAMAGED = 3
 """So many records that cannot be read may stand alone in a quiet span; more of them, and none whole, are a format of
 which nothing would be read."""
+_JOBS_AT_ONCE = 500
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +85,9 @@ class Slurm:
     def __init__(self, settings: SlurmSettings) -> None:
         self.cluster = settings.cluster
         self._settings = settings
-        self._reader = RecordReader(JobReader(settings.cluster, settings.account_suffixes))
+        self._job_reader = JobReader(settings.cluster, settings.account_suffixes)
+        self._reader = RecordReader(self._job_reader)
+        self._resizes = Resizes(self._fetch_records)
         self._fields: tuple[str, ...] | None = None
         noted = settings.admin_comment
         self.notes: NoteBook | None = None
@@ -98,6 +104,23 @@ class Slurm:
         return self._units(text, table, span)
 
     def _units(self, text: str, table: Table, span: Span) -> Iterator[ManagerUnit]:
+        return self._resizes.join(self._records(text, table, span))
+
+    def _fetch_records(self, of: Sequence[ManagerUnit]) -> Iterator[ManagerUnit]:
+        """Yield all records of these units' jobs."""
+        jobs = sorted({unit.unit for unit in of})
+        newest = max(each for unit in of for each in (unit.started_at, unit.submitted_at, unit.ended_at) if each)
+        span = Span(min(unit.started_at for unit in of), newest + timedelta(seconds=1))
+        for at in range(0, len(jobs), _JOBS_AT_ONCE):
+            text, table = self._ask_jobs(span, jobs[at : at + _JOBS_AT_ONCE])
+            faults = Faults()
+            for job in (read_job(record, table, faults) for record in split_records(text, table, faults)):
+                unit = None if job is None else self._job_reader.unit_of(job)
+                if unit is not None:
+                    yield unit
+            self._tell(faults)
+
+    def _records(self, text: str, table: Table, span: Span) -> Iterator[ManagerUnit]:
         faults, is_read = Faults(), False
         for unit in self._reader.read(text, table, faults):
             is_read = True
@@ -156,7 +179,7 @@ class Slurm:
         name = self._settings.slurm_cluster
         return ("--local",) if name is None else (f"--clusters={name}",)
 
-    def _ask_jobs(self, span: Span) -> tuple[str, Table]:
+    def _ask_jobs(self, span: Span, jobs: Sequence[str] = ()) -> tuple[str, Table]:
         if self._fields is None:
             check_sight(self._run)
             self._fields = choose_fields(offered_fields(self._run("sacct", "--helpformat")))
@@ -169,6 +192,7 @@ class Slurm:
                 f"--starttime={_second(span.start)}",
                 f"--endtime={_second(span.end + timedelta(microseconds=999_999))}",
                 f"--format={','.join(table.fields)}",
+                *([f"--jobs={','.join(jobs)}"] if jobs else []),
             )
         except (SourceError, Unavailable):
             self._fields = None  # it may be another release by now

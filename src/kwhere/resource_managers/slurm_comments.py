@@ -62,7 +62,7 @@ class AdminComments:
             *("sacctmgr", "-i", "modify", "job", "where", f"jobid={run.shown}", f"cluster={self._name()}"),
             *("set", f"AdminComment={text}"),
         )
-        changed = _MODIFIED.findall(said)
+        changed = set(_MODIFIED.findall(said))  # one that was resized has several records
         if len(changed) > 1:
             raise SourceError(f"sacctmgr: job {run.shown}: expected one job to be changed, found {len(changed)}")
 

@@ -31,14 +31,15 @@ class RecordReader:
         """
         self._turn(table.fields)
         for record in split_records(text, table, faults):
-            key = _key(record)
+            key, damaged = _key(record), faults.count
             unit = self._now.get(key) or self._before.get(key)
             if unit is None:
                 job = read_job(record, table, faults)
                 if job is None:
                     continue
                 unit = self._reader.unit_of(job)
-            if unit is not None and len(self._now) < self._most:
+            # One that is damaged is told so again.
+            if unit is not None and faults.count == damaged and len(self._now) < self._most:
                 self._now[key] = unit
             yield unit
 

@@ -23,6 +23,7 @@ from kwhere.resource_managers.slurm_json import (
 )
 from kwhere.resource_managers.slurm_queue import read_queue_json
 from kwhere.resource_managers.slurm_refusals import is_too_much, refusal
+from kwhere.resource_managers.slurm_resizes import Resizes
 from kwhere.resource_managers.slurm_rest_comments import RestComments
 from kwhere.resource_managers.slurm_sacct import Faults
 from kwhere.resource_managers.slurm_tokens import SlurmRestSettings, Tokens
@@ -78,6 +79,7 @@ class SlurmRest:
         self._suffixes = tuple(account_suffixes)
         self._settings = settings
         self._reader = JobReader(cluster, account_suffixes)
+        self._resizes = Resizes(self._fetch_records)
         self._tokens = Tokens(settings, clock)
         self._client = HttpClient(settings.url, settings.client)
         self._told_faults = ""
@@ -96,10 +98,19 @@ class SlurmRest:
         return self._units(self._ask(f"/slurmdb/{self._settings.version}/jobs", params), span)
 
     def _units(self, document: object, span: Span) -> Iterator[ManagerUnit]:
+        return self._resizes.join(unit for unit in self._records(document) if unit.lived_within(span))
+
+    def _fetch_records(self, of: Sequence[ManagerUnit]) -> Iterator[ManagerUnit]:
+        """Yield all records of these units' jobs."""
+        place = f"/slurmdb/{self._settings.version}/job"
+        for job in sorted({unit.unit for unit in of}):
+            yield from self._records(self._ask(f"{place}/{job}"))
+
+    def _records(self, document: object) -> Iterator[ManagerUnit]:
         faults = Faults()
         for job in read_jobs(document, faults):
             unit = self._reader.unit_of(job)
-            if unit is not None and unit.lived_within(span):
+            if unit is not None:
                 yield unit
         self._tell(faults)
 

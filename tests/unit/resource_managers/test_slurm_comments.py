@@ -124,6 +124,14 @@ def test_one_job_is_written_by_the_name_that_people_use(programs: Programs) -> N
     ]
 
 
+def test_a_resized_job_may_be_written_to_each_of_its_records(programs: Programs) -> None:
+    programs.says("sacctmgr", " Modified jobs...\n  42 submitted at 1796000000\n  42 submitted at 1796000014\n")
+
+    programs.book().write(run(), "x")
+
+    assert len(programs.asked("sacctmgr")) > 0
+
+
 def test_more_jobs_than_one_are_a_fault(programs: Programs) -> None:
     programs.says("sacctmgr", " Modified jobs...\n  42 submitted at 1796000000\n  43 submitted at 1796000000\n")
 

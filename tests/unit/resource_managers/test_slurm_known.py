@@ -79,6 +79,15 @@ def test_a_record_told_again_is_not_read_again() -> None:
     assert counting.count == 2
 
 
+def test_a_damaged_record_is_counted_each_time_case_users_56() -> None:
+    reader = RecordReader(JobReader("c1"))
+    over = ("1", "1700000000", "Unknown", "COMPLETED", "alice", "solve", "60")
+    for _ in range(3):
+        faults = Faults()
+        assert len(list(reader.read(*told(over), faults))) == 1
+        assert faults.count == 1
+
+
 def test_a_changed_record_is_read_anew() -> None:
     reader = RecordReader(JobReader("c1"))
     read(reader, job(1))

@@ -50,6 +50,8 @@ class Door(BaseHTTPRequestHandler):
     """Spans longer than that have long answers."""
     says: ClassVar[tuple[int, bytes] | None] = None
     """Status and body of every answer to who is let in; None: a job."""
+    by_path: ClassVar[dict[str, list[Any]]] = {}
+    """Jobs by what stands behind `/slurmdb/<version>`."""
 
     def width(self) -> int:
         asked = parse_qs(urlsplit(self.path).query)
@@ -63,6 +65,10 @@ class Door(BaseHTTPRequestHandler):
         is_right = signature == right and token not in self.spent
         if is_right and self.most_seconds is not None and self.width() > self.most_seconds:
             self.answer(200, b"x" * 5000)
+            return
+        jobs = self.by_path.get("/" + urlsplit(self.path).path.split("/", 3)[-1]) if is_right else None
+        if jobs is not None:
+            self.answer(200, json.dumps({"jobs": jobs}).encode())
             return
         if is_right and self.says is not None:
             self.answer(*self.says)
@@ -81,7 +87,7 @@ class Door(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def door() -> Iterator[str]:
-    Door.spent, Door.asked, Door.most_seconds, Door.says = set(), [], None, None
+    Door.spent, Door.asked, Door.most_seconds, Door.says, Door.by_path = set(), [], None, None, {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -108,6 +114,24 @@ def test_tokens_are_made_and_renewed(door: str, tmp_path: Path) -> None:
     assert tokens.current() == first
     clock.now_ns += 60 * NANOSECONDS_PER_SECOND
     assert tokens.current() != first
+    manager.close()
+
+
+def test_sizes_that_a_job_had_before_are_asked_for_case_users_22(door: str, tmp_path: Path) -> None:
+    """A span that only its newest record is told in; `/job/<id>` has all of them."""
+    start = 1_750_000_000
+    times = {"start": start, "submission": start - 3, "end": start + 60, "elapsed": 60}
+    before = {**JOB, "state": {"current": ["RESIZING"]}, "nodes": "n[1-2]", "time": times}
+    after = {**JOB, "time": {"start": start, "submission": start + 60, "end": start + 100, "elapsed": 100}}
+    Door.by_path = {"/job/42": [before, after], "/jobs": [after]}
+    manager = rest(door, tmp_path, HandClock(start * NANOSECONDS_PER_SECOND))
+
+    found = [list(manager.fetch_units(SPAN)) for _ in range(2)]
+
+    assert found[0] == found[1]
+    (unit,) = found[0]
+    assert (unit.run, unit.state, unit.nodes, unit.elapsed_seconds) == (f"42@{start}", "completed", ("n1", "n2"), 100)
+    assert sum(urlsplit(path).path.endswith("/job/42") for path in Door.asked) == 1
     manager.close()
 
 
