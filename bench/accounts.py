@@ -27,6 +27,7 @@ from tests import postgresql
 from kwhere.core.clock import SystemClock
 from kwhere.core.timespan import Span
 from kwhere.database import account_marks, schema
+from kwhere.database.account_records import AccountQuery
 from kwhere.database.engine import POSTGRESQL, open_engine, writing
 from kwhere.database.grid import BUCKET_NS, DAY_NS, HOUR_NS, Grid, from_ns
 from kwhere.database.maintenance import upgrade
@@ -83,6 +84,10 @@ _GRAMS = f"""
     INSERT INTO emissions_day (unit_run_id, start_ns, source_id, grams, quality, node_id, computed_ns)
     SELECT g, {_DAY}, 1, {_SCATTER} / 10.0, 'static', 1 + g % {NODES}, 0 FROM s WHERE {_START} >= :month"""
 
+_UNIT_GRAMS = f"""
+    INSERT INTO unit_emissions (unit_id, source_id, grams, quality)
+    SELECT g, 1, {_SCATTER} / 10.0, 'static' FROM s"""
+
 
 def fill(engine: Engine, units: int, *, steady: bool = False) -> None:
     """Make a year of units, the days of its last month, and the nodes' hours and buckets that pages look at."""
@@ -95,7 +100,7 @@ def fill(engine: Engine, units: int, *, steady: bool = False) -> None:
     with writing(engine).begin() as connection:
         _few(connection, today_ns, month_ns)
         _drop(connection, indexes)
-    for statement in (_UNITS, _TOTALS, _RUNS, _RUN_TOTALS, _USAGE, _GRAMS):
+    for statement in (_UNITS, _TOTALS, _RUNS, _RUN_TOTALS, _USAGE, _GRAMS, _UNIT_GRAMS):
         with writing(engine).begin() as connection:
             _bulk(connection)
             head = NUMBERS[engine.dialect.name]
@@ -193,6 +198,7 @@ def questions(reader: Reader, dice: random.Random) -> Iterator[tuple[str, int, C
         lambda: reader.units(UnitQuery(project=f"p{dice.randrange(PROJECTS) + 1}", limit=50)),
     )
     yield "user_by_cpu", 50, page(sort=UnitSort.CPU_SECONDS)
+    yield "lifetime_of_a_user", 20, lambda: reader.users(AccountQuery(name=user()))
     yield "month_of_all_projects", 10, lambda: reader.usage(UsageBy.PROJECT, month)
     yield "month_of_all_users", 10, lambda: reader.usage(UsageBy.USER, month)
     yield "month_of_a_project_by_day", 10, lambda: reader.usage(UsageBy.DAY, month, project="p7")

@@ -14,6 +14,7 @@ from tests.journals import T0_NS
 
 from kwhere.core.timespan import Span
 from kwhere.database import bulk, schema
+from kwhere.database.account_records import AccountQuery
 from kwhere.database.ended_owners import settle_owners
 from kwhere.database.engine import writing
 from kwhere.database.grid import from_ns
@@ -147,8 +148,8 @@ def listening(engine: Engine) -> Iterator[list[Statement]]:
     event.remove(engine, "before_cursor_execute", note)
 
 
-def read_rows(engine: Engine, statements: list[Statement]) -> int:
-    """Return how many rows of units and totals PostgreSQL read for them, whether it kept them or not."""
+def read_rows(engine: Engine, statements: list[Statement], *tables: str) -> int:
+    """Return how many rows of these tables PostgreSQL read for them, whether it kept them or not."""
 
     def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield plan
@@ -166,7 +167,7 @@ def read_rows(engine: Engine, statements: list[Statement]) -> int:
             explained = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
             found = explained.scalar_one()
             for plan in nodes((found if isinstance(found, list) else json.loads(found))[0]["Plan"]):
-                if plan.get("Relation Name") in ("units", "unit_totals"):
+                if plan.get("Relation Name") in tables:
                     kept = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
                     read += kept * plan["Actual Loops"]
     return int(read)
@@ -214,4 +215,24 @@ def test_a_page_of_an_owner_looks_at_few_units(engine: Engine, name: str, eyes: 
         assert any(f"INDEX {index} " in step for step in sqlite_plans(engine, statements))
     else:
         # Of 1200: the page, what is filled in by id, and of a span what has to be counted and sorted.
-        assert read_rows(engine, statements) < (150 if query.span is None else 700)
+        assert read_rows(engine, statements, "units", "unit_totals") < (150 if query.span is None else 700)
+
+
+@pytest.mark.service("postgresql")
+def test_the_grams_of_one_owner_are_added_up_from_that_owners_units(engine: Engine) -> None:
+    if engine.dialect.name != "postgresql":
+        pytest.skip("what SQLite reads is not told")
+    fill(engine, MOST)
+    site = Site(engine, SITE)
+    with writing(engine).begin() as connection:
+        source = (1, "fixed", "FR", "average", "lifecycle", "production", True)
+        names = ("id", "provider", "zone", "basis", "scope", "system", "reporting")
+        bulk.insert(connection, schema.factor_sources, names, [source])
+        rows: list[bulk.Row] = [(n, 1, 0.5, "static") for n in range(1, 2 * MOST + 1)]
+        bulk.insert(connection, schema.unit_emissions, ("unit_id", "source_id", "grams", "quality"), rows)
+        connection.execute(text("ANALYZE"))
+    with listening(engine) as statements:
+        (alice,) = site.reader.users(AccountQuery(name="alice")).items
+
+    assert alice.emissions_grams == pytest.approx(0.5 * MOST)
+    assert read_rows(engine, statements, "unit_emissions") <= MOST

@@ -65,9 +65,10 @@ def _list(
     order = Order(str(query.sort), column, (_clusters.name, words.name), query.descending)
     rows, after = take_page(moment.connection, statement, order, query.after, limit)
     ids = [row.id for row in rows]
-    sums, guests = _sums(moment, owner, ids), _in_guests(moment, owner, ids, query.cluster)
-    items = tuple(_record(moment, row, sums.get(row.id), guests.get(row.id, _NOTHING)) for row in rows)
-    return AccountPage(items, after)
+    sums, grams = _sums(moment, owner, ids), _grams(moment, owner, ids)
+    guests = _in_guests(moment, owner, ids, query.cluster)
+    items = [_record(moment, row, sums.get(row.id), grams.get(row.id), guests.get(row.id, _NOTHING)) for row in rows]
+    return AccountPage(tuple(items), after)
 
 
 def _last_seen(moment: Moment, table: Table, owner: str) -> ColumnElement[int]:
@@ -95,29 +96,36 @@ def _conditions(table: Table, query: AccountQuery) -> list[ColumnElement[bool]]:
 
 def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
     column = _units[owner]
-    grams = schema.unit_emissions
-    reported = (
-        select(grams.c.unit_id, func.sum(grams.c.grams).label("grams"))
-        .where(grams.c.source_id.in_(sorted(reporting_sources(moment.connection))))
-        .group_by(grams.c.unit_id)
-        .subquery()
-    )
     query = (
         select(
             column,
             func.count().label("units"),
             func.sum(case((_units.ended_ns.is_(None), 1), else_=0)).label("running"),
             func.sum(_totals.energy_uj).label("energy_uj"),
-            func.sum(reported.c.grams).label("grams"),
             func.max(_totals.newest_end_ns).label("newest_end_ns"),
         )
         .select_from(schema.units)
         .outerjoin(schema.unit_totals, _totals.unit_id == _units.id)
-        .outerjoin(reported, reported.c.unit_id == _units.id)
         .where(column.in_(list(ids)), *moment.sight.units())
         .group_by(column)
     )
     return {row[0]: row for row in moment.connection.execute(query)}
+
+
+def _grams(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, float]:
+    """Return the reported grams of those owners' units; who has none is absent.
+
+    Asked by themselves: joined to the sums, every unit's grams would have to be added up first, whoever's they are.
+    """
+    grams, column = schema.unit_emissions.c, _units[owner]
+    query = (
+        select(column, func.sum(grams.grams))
+        .select_from(schema.units.join(schema.unit_emissions, grams.unit_id == _units.id))
+        .where(column.in_(list(ids)), grams.source_id.in_(sorted(reporting_sources(moment.connection))))
+        .where(*moment.sight.units())
+        .group_by(column)
+    )
+    return {row[0]: row[1] for row in moment.connection.execute(query)}
 
 
 def _in_guests(moment: Moment, owner: str, ids: Sequence[int], cluster: str | None) -> dict[int, _Held]:
@@ -139,14 +147,14 @@ def _in_guests(moment: Moment, owner: str, ids: Sequence[int], cluster: str | No
     return {row[0]: _Held(int(row[1]), grams_of.get(row[0], 0.0)) for row in moment.connection.execute(query)}
 
 
-def _record(moment: Moment, row: Any, sums: Any, in_guests: _Held) -> AccountRecord:
+def _record(moment: Moment, row: Any, sums: Any, grams: float | None, in_guests: _Held) -> AccountRecord:
     return AccountRecord(
         cluster=row.cluster,
         name=row.name,
         units=0 if sums is None else sums.units,
         units_running=0 if sums is None else int(sums.running),
         energy_total_uj=0 if sums is None else int(sums.energy_uj or 0) - in_guests.energy_uj,
-        emissions_grams=None if sums is None or sums.grams is None else max(0.0, sums.grams - in_guests.grams),
+        emissions_grams=None if grams is None else max(0.0, grams - in_guests.grams),
         last_seen_at=from_ns(seen_ns) if (seen_ns := _last_seen_ns(moment, row, sums)) else None,
         description=row.description,
         parent=row._mapping.get("parent"),
