@@ -2,7 +2,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.recorded_hosts import HOSTS, Values, open_host, said, said_at_both_moments
+from tests.fixtures.hosts.build import HOSTS
+from tests.recorded_hosts import Values, open_host, said, said_at_both_moments
 
 from kwhere.collectors.network import plugin
 from kwhere.kernel.hostfs import HostFS
