@@ -20,6 +20,7 @@ from kwhere.database.account_records import (
 )
 from kwhere.database.audit import AuditPage, AuditQuery
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.health_records import DatabaseHealth
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.periods import PERIODS
 from kwhere.database.reader import AmbiguousNode, BadCursor
@@ -28,7 +29,6 @@ from kwhere.database.records import (
     BucketPower,
     ComponentBalance,
     ComponentShares,
-    DatabaseHealth,
     FactorRecord,
     NodePage,
     NodeRecord,

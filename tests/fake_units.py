@@ -149,6 +149,7 @@ def _record(plan: _Plan) -> UnitRecord:
             for node in plan.nodes
         ),
         methods=METHODS,
+        is_managed=plan.manager == "slurm",
     )
 
 

@@ -86,6 +86,15 @@ def test_a_unit_is_reported_once_an_agent_tells_of_it(site: Site) -> None:
     assert record.energy_total_uj == 3600 * J
 
 
+def test_a_unit_is_managed_once_its_manager_tells_of_it_and_not_by_what_agents_know(site: Site) -> None:
+    site.take(worked())
+    assert not site.reader.unit("c1", "slurm", "7").is_managed
+
+    tell(site.engine, said("7"))
+
+    assert site.reader.unit("c1", "slurm", "7").is_managed
+
+
 def test_case_users_35_core_hours_are_of_the_time_without_suspension(site: Site) -> None:
     given = ManagerAllocation(cpus=4.0)
     tell(site.engine, said("7", 0, 3600, allocation=given, elapsed_seconds=600.0), said("8", 0, 3600, allocation=given))

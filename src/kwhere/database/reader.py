@@ -12,6 +12,7 @@ from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQu
 from kwhere.database.audit import AuditPage, AuditQuery
 from kwhere.database.choices import read_site_choice
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.health_records import DatabaseHealth
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.place_records import (
     CapacityRow,
@@ -48,7 +49,6 @@ from kwhere.database.reading.waiting_list import list_waiting
 from kwhere.database.records import (
     BalanceSlot,
     BucketPower,
-    DatabaseHealth,
     FactorRecord,
     NodePage,
     NodeRecord,

@@ -226,6 +226,8 @@ class UnitRecord:
     """Of one unit that was asked for: up to when its grams are known; they follow its energy by a pass."""
     is_reported: bool = True
     """False: only its manager told of it, no agent has. Its figures are missing then, not 0."""
+    is_managed: bool = False
+    """Whether its manager told of it; else only agents did."""
     nodes_unreported: tuple[str, ...] = ()
     """Nodes its manager placed it on of which no agent told it: what it used there is missing."""
 
@@ -466,20 +468,6 @@ class Overview:
     """Sum of |residual| of today's slots, all of which are then in quarantine: 0 where the books balance."""
     is_of_site: bool = True
     """False: figures are sums over the units that the asker sees, and nothing is said of nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseHealth:
-    """Whether the account is in order."""
-
-    revision: str
-    dialect: str
-    nodes_by_state: Mapping[NodeState, int]
-    stopped_journals: int
-    quarantined_slots: int
-    lost_records: int
-    oldest_touched_hour_at: datetime | None
-    """Oldest hour that waits for a rollup; None if all are done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from kwhere.core.timespan import Span
 from kwhere.database.account_records import ALL_ACCOUNTS, AccountPage, AccountQuery, ClusterRecord
 from kwhere.database.audit import AuditPage, AuditQuery
 from kwhere.database.gpu_records import GpuHold
+from kwhere.database.health_records import DatabaseHealth
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.place_records import (
     CapacityRow,
@@ -21,7 +22,6 @@ from kwhere.database.place_records import (
 from kwhere.database.records import (
     BalanceSlot,
     BucketPower,
-    DatabaseHealth,
     FactorRecord,
     NodePage,
     NodeRecord,

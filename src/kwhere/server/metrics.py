@@ -18,7 +18,8 @@ from kwhere.core.clock import Clock
 from kwhere.core.errors import KwhereError
 from kwhere.core.metrics import Kind, MetricSpec, Sample
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
-from kwhere.database.records import DatabaseHealth, FactorRecord
+from kwhere.database.health_records import DatabaseHealth
+from kwhere.database.records import FactorRecord
 from kwhere.emission_factors.cached import CachedProvider
 from kwhere.emission_factors.provider import EmissionFactorProvider
 from kwhere.exposition.negotiation import choose_format

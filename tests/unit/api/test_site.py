@@ -14,7 +14,8 @@ from tests.fake_forecast import Ahead
 from kwhere.access.guard import GuardRules
 from kwhere.api.app import build_app
 from kwhere.core.errors import NotPermitted, SourceError, Unavailable
-from kwhere.database.records import DatabaseHealth, NodeRecord
+from kwhere.database.health_records import DatabaseHealth
+from kwhere.database.records import NodeRecord
 from kwhere.reports.sources import Sources
 
 TOKEN = "correct-horse-battery"

@@ -69,6 +69,17 @@ def test_a_unit_of_no_manager_has_no_such_panel() -> None:
     assert "What docker says" not in _page(FakeAccount(), "/units/local/docker/0c1f7e2ab34d")
 
 
+def test_the_panel_is_there_for_whatever_a_manager_told_of_however_little_it_says() -> None:
+    machine = next(unit for unit in UNITS if unit.manager == "libvirt")
+    account = FakeAccount(records=(replace(machine, is_managed=True, labels={"vm": "web", "host": "node-a"}),))
+
+    text = _page(account, f"/units/local/libvirt/{machine.unit}")
+
+    assert (machine.queue, machine.submitted_at, machine.group) == (None, None, None)
+    assert text.count("What libvirt says") == 1
+    assert text.count("<dt>host</dt>") == 1
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(93_784, "1-02:03:04"), (7384, "02:03:04"), (86_400, "1-00:00:00"), (86_399, "23:59:59"), (41, "41.0 s")],

@@ -13,8 +13,8 @@ from kwhere.api.routers import api_router
 from kwhere.api.views import factor_view, forecast_view, span_view
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
+from kwhere.database.health_records import DatabaseHealth
 from kwhere.database.place_records import ManagerRecord
-from kwhere.database.records import DatabaseHealth
 from kwhere.reports.outlook import look_ahead
 from kwhere.reports.sources import Sources
 

@@ -7,10 +7,10 @@ from sqlalchemy import Table, func, select
 from kwhere.database import schema
 from kwhere.database.cursors import count_stopped
 from kwhere.database.grid import from_ns
+from kwhere.database.health_records import DatabaseHealth
 from kwhere.database.maintenance import current_revision
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
 from kwhere.database.reading.site import Moment
-from kwhere.database.records import DatabaseHealth
 
 
 def health(moment: Moment) -> DatabaseHealth:

@@ -50,6 +50,7 @@ UNIT_COLUMNS = (
     _units.allocated_gpus,
     _units.elapsed_ns,
     _units.is_reported,
+    _units.scope_node_id,
     _totals.power_uw,
     _totals.power_until_ns,
 )
@@ -218,6 +219,7 @@ def _record(
         group=row["user_group"],
         elapsed_ns=row["elapsed_ns"],
         is_reported=row["is_reported"],
+        is_managed=row["scope_node_id"] == 0,
         nodes_unreported=_unreported(row, runs),
         power_uw=_power_now(row, moment),
         cpu_user_ns=figures["cpu_user_ns"],

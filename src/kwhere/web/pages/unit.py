@@ -101,7 +101,6 @@ def unit_page(pages: Pages, request: Request) -> Response:
         "choice": choice,
         "zone": pages.zone,
         "said": said_of(record, pages.now),
-        "is_managed": record.queue is not None or record.submitted_at is not None or record.group is not None,
         "findings": [found for found in unit_findings(record, pages.now) if found.kind not in ON_GPU_PANEL],
         "figures": _figures(record, _zone_of(pages, record), pages.zone),
         "charts": [chart for chart in charts if chart.id not in GPU_NAMES],
