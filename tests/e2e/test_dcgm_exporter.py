@@ -6,6 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -148,10 +151,7 @@ def test_it_needs_less_memory_than_its_page_asks_for_case_users_66(tmp_path: Pat
 
     with running_exporter(tmp_path, Scenario([split(gpu(H100, n), ["1g.10gb"] * 7) for n in range(8)])) as exporter:
         exporter.wait_for("DCGM_FI_PROF_GR_ENGINE_ACTIVE{")
-        pid = exporter.process.pid
-        tasks = Path(f"/proc/{pid}/task").iterdir()
-        children = [child for task in tasks for child in (task / "children").read_text().split()]
-        used_kib = [_resident_kib(process) for process in (str(pid), *children)]
+        used_kib = _with_children_kib(exporter.process.pid)
 
     assert len(used_kib) > 1
     assert sum(used_kib) < int(asked[1]) * 1024
@@ -213,25 +213,62 @@ def test_pods_are_those_that_kubelet_lists_also_on_instances_case_users_57(tmp_p
     assert ['container="main",namespace="ml",pod="train"' in line for line in lines] == [True, False]
 
 
-def test_an_agent_serves_the_face_where_it_is_turned_on(tmp_path: Path) -> None:
-    library = install_fake_nvml(tmp_path)
-    Scenario([gpu(A100, 0)]).write(library)
+@contextmanager
+def running_agent(place: Path, scenario: Scenario) -> Iterator[DcgmProcess]:
+    """An agent with that face besides its own."""
+    library = install_fake_nvml(place)
+    scenario.write(library)
     face, own = free_address(), free_address()
-    config = tmp_path / "agent.yaml"
+    config = place / "agent.yaml"
     config.write_text(
         f"gpu: {{nvml_library: {library}, start_seconds: 60}}\n"
         f"dcgm_exporter: {{enabled: true, address: '{face}'}}\n"
         f"web: {{listen_addresses: ['{own}']}}\n"
     )
-    command = [sys.executable, "-m", "kwhere", "agent", "--config.file", str(config), "--state", str(tmp_path / "s")]
-    log = tmp_path / "log"
+    command = [sys.executable, "-m", "kwhere", "agent", "--config.file", str(config), "--state", str(place / "s")]
+    log = place / "log"
     with log.open("wb") as stream:
         agent = DcgmProcess(face, subprocess.Popen(command, stdout=stream, stderr=stream), log)
     try:
-        page = agent.wait_for("DCGM_FI_DEV_POWER_USAGE{")
+        yield agent
     finally:
         agent.process.terminate()
-        code = agent.process.wait(30)
+        agent.process.wait(30)
+
+
+def test_an_agent_with_many_gpus_needs_less_memory_than_its_pod_asks_for_case_users_66(tmp_path: Path) -> None:
+    """What it asks for must hold for the largest node; its limit, and systemd's, are for bursts."""
+    pod = resources.files("kwhere.manifests").joinpath("agent.yaml").read_text()
+    asked = re.search(r"requests: {cpu: 20m, memory: (\d+)Mi}\n +limits: {memory: (\d+)Mi}", pod)
+    unit = (Path(__file__).parents[2] / "packaging/systemd/kwhere-agent.service").read_text()
+    bounds = re.search(r"^MemoryHigh=(\d+)M\nMemoryMax=(\d+)M$", unit, re.MULTILINE)
+    assert asked
+    assert bounds
+
+    with running_agent(tmp_path, Scenario([split(gpu(H100, n), ["1g.10gb"] * 7) for n in range(8)])) as agent:
+        agent.wait_for("DCGM_FI_PROF_GR_ENGINE_ACTIVE{")
+        used_kib = _with_children_kib(agent.process.pid)
+
+    assert len(used_kib) > 1
+    assert sum(used_kib) < int(asked[1]) * 1024 < int(bounds[1]) * 1024 < int(bounds[2]) * 1024
+    assert int(asked[2]) >= 2 * int(asked[1])
+
+
+def test_a_driver_without_a_gpu_is_no_fault_case_users_62(tmp_path: Path) -> None:
+    """`No devices found.`: a page without GPUs, and neither an end nor a complaint."""
+    with running_exporter(tmp_path, Scenario([])) as exporter:
+        exporter.wait_for_log("answers")
+        answer = exporter.get("/metrics")
+
+    assert answer.status == 200
+    assert "DCGM_FI_DEV_" not in answer.text
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_an_agent_serves_the_face_where_it_is_turned_on(tmp_path: Path) -> None:
+    with running_agent(tmp_path, Scenario([gpu(A100, 0)])) as agent:
+        page = agent.wait_for("DCGM_FI_DEV_POWER_USAGE{")
+    code = agent.process.returncode
 
     assert 'modelName="NVIDIA A100-SXM4-40GB"' in page
     assert code == 0
@@ -256,6 +293,13 @@ def test_wrong_values_are_refused(arguments: list[str], words: str) -> None:
 
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def _with_children_kib(pid: int) -> list[int]:
+    """Return the resident memory of a process and of each of its children."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return [_resident_kib(process) for process in (str(pid), *children)]
 
 
 def _resident_kib(process: str) -> int:

@@ -134,14 +134,20 @@ def _of_gpu(gpu: UnitGpu, gpus: Sequence[UnitGpu]) -> Iterator[Finding]:
     if ratio is not None and ratio > SUSPECT_RATIO and gpu.place_ns >= gpu.held_ns:
         text = f"{label} was busy {share(ratio)} of the time held: suspect"
         yield Finding("gpu_suspect", text, "tell who runs the cluster: one of its figures is wrong", grave=True)
-    is_full = bool(gpu.memory_total_bytes) and (gpu.memory_peak_bytes or 0) >= FULL_RATIO * (
-        gpu.memory_total_bytes or 0
-    )
+    is_full = _is_full(gpu)
     if gpu.held_idle_ns is not None and seconds(gpu.held_idle_ns) >= IDLE_SHOWN_SECONDS:
         yield _idle(gpu, label, is_full=is_full)
     elif ratio is not None and ratio < GPU_LOW_RATIO and seconds(gpu.held_ns) >= JUDGED_SECONDS:
         action = FULL if is_full else "find what it waits for: data, CPUs, or other GPUs"
         yield Finding("gpu_low", f"{label} was busy {share(ratio)} of the time held", action)
+
+
+def _is_full(gpu: UnitGpu) -> bool:
+    """Return whether its memory was nearly full once; of a shared GPU its share of the memory."""
+    if not gpu.memory_total_bytes or not gpu.held_ns:
+        return False
+    share_bytes = gpu.memory_total_bytes * gpu.place_ns / gpu.held_ns
+    return (gpu.memory_peak_bytes or 0) >= FULL_RATIO * share_bytes
 
 
 def _idle(gpu: UnitGpu, label: str, *, is_full: bool) -> Finding:

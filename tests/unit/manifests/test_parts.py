@@ -2,6 +2,7 @@
 
 import base64
 import configparser
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,30 @@ def test_a_role_drops_all_it_does_not_need(part: str) -> None:
         assert (bounds["runAsNonRoot"], bounds["runAsUser"]) == (True, 65534)
         assert "hostPID" not in pod
         assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+
+
+@pytest.mark.parametrize(
+    ("part", "words", "unit"),
+    [
+        ("agent", r"\| its memory \|[^|]*\| \*\*([0-9.]+) MiB", 1.0),
+        ("webhook", r"`bench/admission.py`; ([0-9]+) MB RSS", 0.954),
+        ("server", r"100,000 SLURM jobs of two weeks[^|]*, SQLite \|[^|]*\|[^|]*\*\*([0-9]+) MB\*\*", 0.954),
+    ],
+    ids=["agent", "webhook", "server"],
+)
+def test_a_role_asks_for_what_it_was_measured_to_need_case_users_66(part: str, words: str, unit: float) -> None:
+    """And its limit, at which it is killed, is far from that."""
+    performance = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
+    measured = re.search(words, performance)
+    asked = pod_of(part)["containers"][0]["resources"]
+    assert measured
+
+    needed_mib = float(measured[1]) * unit
+    limit = asked["limits"]["memory"]
+    limit_mib = int(limit[:-2]) * (1024 if limit.endswith("Gi") else 1)
+    assert needed_mib < int(asked["requests"]["memory"].removesuffix("Mi"))
+    assert limit_mib > 2 * needed_mib
+    assert "cpu" not in asked["limits"]
 
 
 def test_the_agent_has_the_capabilities_that_it_has_under_systemd() -> None:
