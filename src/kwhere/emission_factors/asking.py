@@ -22,6 +22,7 @@ from kwhere.emission_factors.plugin import ProviderSettings
 from kwhere.emission_factors.rows import parse_time
 from kwhere.transport.credentials import check_base_url
 from kwhere.transport.http import Answer, HttpClient
+from kwhere.transport.secret_names import names_secret
 from kwhere.transport.settings import HttpClientSettings
 
 EXCERPT_LENGTH = 120
@@ -29,7 +30,6 @@ MOST_WAIT = timedelta(days=1)
 """A service that says to come back later than this is asked again then all the same."""
 MOST_SKEW = timedelta(days=400)
 _PATIENT = HttpClientSettings(read_timeout_seconds=20.0, total_timeout_seconds=60.0, max_answer_bytes=16 * 1024 * 1024)
-_SECRET_NAMES = re.compile(r"(^|_)(token|key|apikey|secret|password|passwd|pwd|sig|signature|auth)$", re.IGNORECASE)
 
 
 class LiveSettings(ProviderSettings):
@@ -202,7 +202,7 @@ def check_query(url: str) -> None:
     """Raise ConfigError where the query of `url` looks as if it held a key: settings and addresses are shown."""
     for pair in url.partition("?")[2].split("&"):
         name = pair.partition("=")[0]
-        if _SECRET_NAMES.search(name.replace("-", "_")):
+        if names_secret(name):
             raise ConfigError(f"url: {name} belongs in a file (http.token_file), not in an address")
 
 

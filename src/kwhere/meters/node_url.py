@@ -6,6 +6,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kwhere.core.errors import Unavailable
+from kwhere.transport.secret_names import names_secret
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"\{([A-Za-z_]*)\}")
@@ -13,7 +14,6 @@ _WORD = re.compile(r"\{([A-Za-z_]*)\}")
 _AS_IT_IS = "%!$&'()*+,;=:@/?-._~[]"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 _KNOWN = ("node", "short", "name")
-_SECRET = re.compile(r"(^|[_-])(token|key|apikey|secret|password|passwd|pwd|sig|signature|auth)$", re.IGNORECASE)
 _SPECIMEN = "node-1"
 
 
@@ -41,7 +41,7 @@ def check_template(value: str) -> str:
 
 def _check_secrets(query: str) -> None:
     for pair in query.split("&"):
-        if _SECRET.search(pair.partition("=")[0]):
+        if names_secret(pair.partition("=")[0]):
             raise ValueError(f"{pair.partition('=')[0]}: a secret belongs in a file, not in an address")
 
 

@@ -9,7 +9,11 @@ from pathlib import Path
 import httpx
 
 from kwhere.core.errors import ConfigError
+from kwhere.transport.secret_names import names_secret
 from kwhere.transport.settings import HttpClientSettings
+
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
+"""Beside those whose names say it."""
 
 
 def read_token(settings: HttpClientSettings) -> str | None:
@@ -25,16 +29,13 @@ def read_token(settings: HttpClientSettings) -> str | None:
     return lines[0]
 
 
-_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
-
-
 def read_headers(plain: Mapping[str, str], files: Mapping[str, Path], base_url: str) -> dict[str, str]:
     """Return headers by name, those of `files` from the first line of each. Raises ConfigError.
 
     As a token, what is in a file goes over https or to loopback only.
     """
     for name in plain:
-        if name.lower() in _SECRET_HEADERS:
+        if name.lower() in _SECRET_HEADERS or names_secret(name):
             raise ConfigError(f"headers.{name}: a secret belongs into a file: header_files.{name}")
     names = [name.lower() for name in (*plain, *files)]
     for name in names:

@@ -209,7 +209,8 @@ def test_headers_of_a_tenant_go_with_each_question_and_secrets_come_from_files_c
     [
         ("http://prom.example", {}, "s3cret", "https, or to loopback only"),
         ("https://prom.example", {"Authorization": "Basic YTpi"}, "s3cret", "header_files.Authorization"),
-        ("https://prom.example", {"X-API-KEY": "a"}, "s3cret", "each name once"),
+        ("https://prom.example", {"X-Auth-Token": "YTpi"}, "s3cret", "header_files.X-Auth-Token"),
+        ("https://prom.example", {"X-Tenant": "a", "x-tenant": "b"}, "s3cret", "each name once"),
         ("https://prom.example", {"X-Scope-OrgID": "a\nb"}, "s3cret", "printable ASCII"),
         ("https://prom.example", {}, "", "expected a value"),
         ("https://prom.example", {}, "schlüssel", "header_files.X-Api-Key"),
