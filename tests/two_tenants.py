@@ -16,7 +16,7 @@ from kwhere.access.settings import AccessSettings
 from kwhere.api.app import build_app
 from kwhere.apps.door import build_doorman, build_witnesses
 from kwhere.core.inventory import Inventory, InventoryNode, Person
-from kwhere.core.managed import Account, Accounts, ManagerAllocation, ManagerNode, Membership, WaitingUnit
+from kwhere.core.managed import Account, Accounts, ManagerAllocation, ManagerNode, ManagerUnit, Membership, WaitingUnit
 from kwhere.database.inventory import write_inventory
 from kwhere.database.managed_units import write_accounts, write_nodes
 from kwhere.database.reader import Reader
@@ -28,7 +28,7 @@ SECRET = "proxy-secret-of-at-least-32-characters"
 NOW = datetime.fromtimestamp(T0_NS / SECOND_NS + 7260, UTC)
 AIR = {"project": "air", "name": "cfd run"}
 CFD = {"project": "cfd", "name": "cfd run"}
-FOREIGN = ("bob", "carol", "secretjob", "darkproject", "b-0", "b-1", "w-bob", "Bob B")
+FOREIGN = ("bob", "carol", "secretjob", "darkproject", "b-0", "b-1", "b-9", "w-bob", "Bob B")
 """Words that only others' rows hold."""
 
 
@@ -48,6 +48,7 @@ def fill(engine: Engine, *, others: bool) -> Site:
     site.roll()
     tell(engine, said("a-0", 0, 1200, user="alice", project="cfd", name="cfd run", nodes=("n1",)))
     tell(engine, said("silent", 60, 600, user="alice", project="cfd"))
+    tell(engine, *_of_one_job("a", "alice", 2400))
     members = [
         Membership("alice", "cfd"),
         Membership("alice", "air"),
@@ -67,6 +68,21 @@ def fill(engine: Engine, *, others: bool) -> Site:
 
 def _tell_of_others(engine: Engine) -> None:
     tell(engine, *(said(f"b-{at}", at, 4000, user="bob", project="darkproject", name="secretjob") for at in range(3)))
+    tell(engine, *_of_one_job("b", "bob", 2700))
+
+
+def _of_one_job(word: str, user: str, start_s: int) -> list[ManagerUnit]:
+    """Return tasks of an array and runs of a requeued job, whose numbers others have too."""
+    words = {"user": user, "project": "darkproject" if user == "bob" else "cfd", "name": f"{word}-9"}
+    tasks = [
+        said(f"{word}-9{at}", start_s, start_s + 60, tags={"job": f"90_{at}", "array_job": "90"}, **words)
+        for at in range(2)
+    ]
+    again = [
+        said("again", start_s + at, start_s + at + 60, state="requeued" if at == 0 else "completed", **words)
+        for at in (0, 120)
+    ]
+    return [*tasks, *again]
 
 
 def _journal(node: str, user: str, word: str, slots: int, **names: str) -> HandJournal:

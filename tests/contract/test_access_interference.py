@@ -28,7 +28,7 @@ TEMPLATES = (*API, *(path for path, _ in PAGES), "/metrics", "/openapi.json", "/
 PLACES = {
     "cluster": ("c1", "c2", "nosuch"),
     "manager": ("slurm", "oar"),
-    "unit": ("a-0", "silent", "b-0", "w-bob", "nosuch", "a-0/series"),
+    "unit": ("a-0", "silent", "b-0", "w-bob", "nosuch", "a-0/series", "90", "again", "b-90"),
     "user": ("alice", "bob", "nosuch"),
     "project": ("cfd", "darkproject", "nosuch"),
     "node": ("n1", "n2", "nosuch"),
@@ -40,12 +40,14 @@ _LIST_WORDS = """
 limit=1&sort=-submitted_at limit=1&sort=asked_cpus
 node=n2 user=alice project=cfd q=cfd sort=-power_watts sort=started_at sort=-cpu_seconds manager=slurm names=power
 by=user by=project by=node by=day by=cluster&from=-3h by=manager state=running state=ended state=vanished state=pending
-run=a-0@1764000000 run=b-0@1764000000 limit=0 from=x from=-400d&to=-399d X-Scope-OrgID=other
+run=a-0@1764000000 run=b-0@1764000000 name=secretjob name=a-9 name=b-9 job=90 job=again job=b-0
+week=2025-W48 week=x limit=0 from=x from=-400d&to=-399d X-Scope-OrgID=other
 """
 _ACCOUNTS = ("/users", "/projects", "/memberships", "/clusters")
 _ACCOUNT_WORDS = "limit=1&sort=last_seen_at limit=1&sort=-last_seen_at limit=1&sort=-name q=a"
 _LISTS = ("/units", "/usage", "{unit:path}", "/series", "/queue")
 SAID_BY_HEADERS = ("date",)
+OF_ONE_JOB = ("a-90", "a-91", "again")
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +134,23 @@ def test_her_own_is_shown(twins: tuple[AsgiClient, AsgiClient]) -> None:
     page = _both(twins, "/units/c1/slurm/a-0")
     overview = _both(twins, "/")
 
-    assert {item["unit"] for item in units["items"]} == {"a-0", "a-1", "a-2", "a-3", "silent"}
+    assert {item["unit"] for item in units["items"]} == {"a-0", "a-1", "a-2", "a-3", "silent", *OF_ONE_JOB}
     assert page.status_code == overview.status_code == 200
     assert "cfd run" in page.text
     assert "cfd run" in overview.text
     assert [row["key"] for row in _both(twins, "/api/v1/usage?from=-3h").json()["items"]] == ["alice"]
+
+
+def test_case_users_3_4_what_is_added_up_is_hers_alone_where_others_have_its_number(
+    twins: tuple[AsgiClient, AsgiClient],
+) -> None:
+    array = _both(twins, "/api/v1/units/c1/slurm/90/parts").json()
+    runs = _both(twins, "/api/v1/units/c1/slurm/again/runs").json()
+    named = _both(twins, "/api/v1/units?name=a-9").json()
+
+    assert [part["unit"] for part in array["parts"]] == ["a-90", "a-91"]
+    assert [run["user"] for run in runs["parts"]] == ["alice", "alice"]
+    assert {item["unit"] for item in named["items"]} == set(OF_ONE_JOB)
 
 
 def test_the_sites_differ_for_who_sees_everything(tmp_path: Path) -> None:
