@@ -14,6 +14,8 @@ def visible(text: str) -> str:
 
 def visible_lines(text: str) -> str:
     """Return `text` as `visible` does, with its line ends and tabs kept."""
+    if text.isprintable():  # nearly all that a page shows
+        return text
     return "".join(part if part in "\n\t" else visible(part) for part in re.split(r"([\n\t])", text))
 
 

@@ -24,15 +24,13 @@ def governor_spans(
     store: SeriesStore, cluster: str, nodes: Sequence[str], span: Span, step_seconds: float
 ) -> tuple[GovernorSpan, ...]:
     """Return the governors of `nodes`, per node and socket in time order. Raises as the store's select does."""
-    spans: list[GovernorSpan] = []
     if not nodes:
         return ()
-    all_found = store.select(Selector(METRIC, {"cluster": cluster}, tuple(nodes)), span, step_seconds)
-    for node in sorted(set(nodes)):
-        found = [series for series in all_found if series.labels.get("node") == node]
-        for socket in sorted({series.labels.get("socket", "") for series in found}):
-            spans += _of_socket(node, socket, [s for s in found if s.labels.get("socket", "") == socket])
-    return tuple(spans)
+    found: dict[tuple[str, str], list[RawSeries]] = {}
+    for series in store.select(Selector(METRIC, {"cluster": cluster}, tuple(nodes)), span, step_seconds):
+        place = series.labels.get("node", ""), series.labels.get("socket", "")
+        found.setdefault(place, []).append(series)
+    return tuple(each for place in sorted(found) for each in _of_socket(*place, found[place]))
 
 
 def _of_socket(node: str, socket: str, found: Sequence[RawSeries]) -> list[GovernorSpan]:
