@@ -131,6 +131,28 @@ def test_a_requeued_job_has_two_runs(world: SlurmSite) -> None:
     assert "Runs: 2, added up" in world.cli("unit", job)
 
 
+def test_a_resized_job_is_one_run_case_users_23(world: SlurmSite) -> None:
+    script = f"{srun_burn(1)}\nsleep 600"
+    job = world.slurm.sbatch("kwbob", "-N2", "-n2", "--ntasks-per-node=1", "-J", "shrinks", script=script)
+    world.slurm.wait_job(job, ["RUNNING"])
+    world.roles.wait_until(lambda: len(world.unit(job).get("node_runs", ())) == 2)
+    before = world.unit(job)
+
+    world.slurm.run("scontrol", "update", f"JobId={job}", "NumNodes=1")
+    world.roles.wait_until(lambda: world.unit(job)["labels"].get("resized") == "1")
+    world.slurm.run("scancel", job)
+
+    unit = world.wait_state(job, "cancelled")
+    whole = world.get(f"/units/lab/slurm/{job}/runs")
+    assert [run["run"] for run in whole["parts"]] == [before["run"]]
+    assert {run["run"].rpartition(".")[2] for run in unit["node_runs"]} == {"n1", "n2"}
+    assert min(run["cpu_seconds"] for run in unit["node_runs"]) > 0.9
+    assert used(unit) == pytest.approx(sum(run["cpu_seconds"] for run in unit["node_runs"]))
+    assert "unverified" not in unit["quality"]
+    assert 1 < unit["allocation"]["cpus"] < 2
+    assert unit["submitted_at"] == before["submitted_at"]
+
+
 def test_slurmrestd_says_what_the_commands_say(world: SlurmSite) -> None:
     job = world.slurm.sbatch("kwalice", "-n1", "--gres=gpu:2", "-J", "a|b", script="sleep 1")
     world.slurm.wait_job(job, ["COMPLETED"])
