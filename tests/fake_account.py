@@ -23,19 +23,21 @@ from kwhere.database.gpu_records import GpuHold
 from kwhere.database.health_records import DatabaseHealth
 from kwhere.database.inventory_records import PersonRecord, RackRecord
 from kwhere.database.periods import PERIODS
-from kwhere.database.reader import AmbiguousNode, BadCursor
-from kwhere.database.records import (
+from kwhere.database.power_records import (
     BalanceSlot,
     BucketPower,
     ComponentBalance,
     ComponentShares,
+    PartEnergy,
+    PowerPoint,
+)
+from kwhere.database.reader import AmbiguousNode, BadCursor
+from kwhere.database.records import (
     FactorRecord,
     NodePage,
     NodeRecord,
     NodeState,
     Overview,
-    PartEnergy,
-    PowerPoint,
     SiteChoice,
     UnitPage,
     UnitQuery,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from kwhere.core.terms import Component, Flag, Method
-from kwhere.database.records import ComponentMethod, NodeRun, PartEnergy, UnitEmissions, UnitRecord
+from kwhere.database.power_records import PartEnergy
+from kwhere.database.records import ComponentMethod, NodeRun, UnitEmissions, UnitRecord
 
 NOW = datetime(2026, 11, 29, 18, 0, tzinfo=UTC)
 FACTOR_G_PER_KWH = 56.0

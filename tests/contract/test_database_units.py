@@ -12,9 +12,10 @@ from tests.journals import SECOND_NS, T0_NS, HandJournal, figures, key, system, 
 from kwhere.core.errors import NotFound
 from kwhere.core.terms import Component, Method
 from kwhere.database.power import fade
+from kwhere.database.power_records import PartEnergy
 from kwhere.database.reader import BadCursor
 from kwhere.database.reading import unit_list
-from kwhere.database.records import JobWords, PartEnergy, UnitQuery, UnitSort
+from kwhere.database.records import JobWords, UnitQuery, UnitSort
 
 
 @pytest.fixture

@@ -40,15 +40,13 @@ from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database.account_records import AccountRecord, ClusterRecord
 from kwhere.database.inventory_records import PersonRecord
+from kwhere.database.power_records import BalanceSlot, ComponentBalance, PartEnergy
 from kwhere.database.records import (
-    BalanceSlot,
-    ComponentBalance,
     ComponentMethod,
     EmbodiedShare,
     FactorRecord,
     NodeRecord,
     NodeRun,
-    PartEnergy,
     SiteFigure,
     UnitEmissions,
     UnitPage,

@@ -24,6 +24,7 @@ from kwhere.database.place_records import (
     WaitingPage,
     WaitingQuery,
 )
+from kwhere.database.power_records import BalanceSlot, BucketPower, PowerPoint
 from kwhere.database.reading import (
     accounts,
     capacity,
@@ -47,14 +48,11 @@ from kwhere.database.reading.paging import BadCursor
 from kwhere.database.reading.site import Moment, zone_of_site
 from kwhere.database.reading.waiting_list import list_waiting
 from kwhere.database.records import (
-    BalanceSlot,
-    BucketPower,
     FactorRecord,
     NodePage,
     NodeRecord,
     NodeState,
     Overview,
-    PowerPoint,
     SiteChoice,
     UnitPage,
     UnitQuery,

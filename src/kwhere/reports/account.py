@@ -19,15 +19,13 @@ from kwhere.database.place_records import (
     WaitingPage,
     WaitingQuery,
 )
+from kwhere.database.power_records import BalanceSlot, BucketPower, PowerPoint
 from kwhere.database.records import (
-    BalanceSlot,
-    BucketPower,
     FactorRecord,
     NodePage,
     NodeRecord,
     NodeState,
     Overview,
-    PowerPoint,
     SiteChoice,
     UnitPage,
     UnitQuery,

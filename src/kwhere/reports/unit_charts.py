@@ -7,7 +7,8 @@ from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.quantities import MICROJOULES_PER_JOULE
 from kwhere.core.terms import Component, Part
 from kwhere.core.timespan import Span
-from kwhere.database.records import BucketPower, UnitRecord
+from kwhere.database.power_records import BucketPower
+from kwhere.database.records import UnitRecord
 from kwhere.reports.figures import utc_of
 from kwhere.reports.sources import Sources
 from kwhere.reports.store_words import not_kept, store_failure

@@ -7,7 +7,8 @@ from typing import Any
 
 from kwhere.core.terms import Component, Method
 from kwhere.database.gpu_records import GpuTotals
-from kwhere.database.records import EmbodiedShare, PartEnergy, SiteFigure, UnitEmissions, UnitRecord
+from kwhere.database.power_records import PartEnergy
+from kwhere.database.records import EmbodiedShare, SiteFigure, UnitEmissions, UnitRecord
 
 _ADDED = (
     *("cpu_user_ns", "cpu_system_ns", "gpu_busy_ns", "throttled_ns", "io_read_bytes", "io_write_bytes"),

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
-from kwhere.database.records import ComponentShares, PowerPoint
+from kwhere.database.power_records import ComponentShares, PowerPoint
 from kwhere.reports.figures import Scale
 from kwhere.series.charts import Chart, ChartColumn
 from kwhere.web.formatting import Column, column_of, number_text

@@ -137,7 +137,9 @@ def test_a_proxy_that_nothing_proves_is_no_setting() -> None:
         ProxySettings()
 
 
-@pytest.mark.parametrize(("mode", "text", "found"), [(0o644, "s" * 40, "others may read this secret"), (0o600, "short", "at least 32")])
+@pytest.mark.parametrize(
+    ("mode", "text", "found"), [(0o644, "s" * 40, "others may read this secret"), (0o600, "short", "at least 32")]
+)
 def test_a_secret_is_long_and_its_owners_alone(tmp_path: Path, mode: int, text: str, found: str) -> None:
     file = tmp_path / "secret"
     file.write_text(text)

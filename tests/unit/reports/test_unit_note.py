@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.fake_units import UNITS
 
 from kwhere.core.terms import Component, Flag, Method
-from kwhere.database.records import PartEnergy, UnitRecord
+from kwhere.database.power_records import PartEnergy
+from kwhere.database.records import UnitRecord
 from kwhere.reports.unit_note import MARKER, merge_note, parse_note, unit_note
 
 OURS = "kwhere1:kwh=0.5;cpu_eff=0.9"

@@ -9,7 +9,7 @@ from tests.account_site import T0
 
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
-from kwhere.database.records import BucketPower, PartEnergy
+from kwhere.database.power_records import BucketPower, PartEnergy
 from kwhere.reports.unit_charts import power_chart
 
 

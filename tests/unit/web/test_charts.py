@@ -8,7 +8,7 @@ import pytest
 
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
-from kwhere.database.records import ComponentShares, PowerPoint
+from kwhere.database.power_records import ComponentShares, PowerPoint
 from kwhere.series.charts import Chart, ChartColumn
 from kwhere.web.charts import PageChart, PageSeries, fold_cpu_modes, power_stack, series_chart
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from kwhere.core.terms import Component, EntryKind
 from kwhere.core.timespan import Span
 from kwhere.database.grid import to_ns
-from kwhere.database.records import ComponentShares, FactorRecord, PowerPoint, UsageRow
+from kwhere.database.power_records import ComponentShares, PowerPoint
+from kwhere.database.records import FactorRecord, UsageRow
 from kwhere.energy.steps import Steps
 from kwhere.web.pages.emissions import day_rows, emission_charts
 

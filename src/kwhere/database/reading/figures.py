@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Double, FromClause, RowMapping, cast, func
 
 from kwhere.core.terms import Component, Method
-from kwhere.database.records import ComponentMethod, ComponentShares, PartEnergy
+from kwhere.database.power_records import ComponentShares, PartEnergy
+from kwhere.database.records import ComponentMethod
 from kwhere.database.schema import BALANCE_COLUMNS, SHARE_NAMES
 from kwhere.ledger.pages import ENERGY_COLUMN_NAMES
 

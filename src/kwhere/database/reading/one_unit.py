@@ -13,6 +13,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import from_ns
 from kwhere.database.node_states import SLOT_SECONDS
+from kwhere.database.power_records import BucketPower
 from kwhere.database.reading.bucket_spans import Seen, seen_spans
 from kwhere.database.reading.figures import energies, sums, total_uj, whole
 from kwhere.database.reading.host_names import named_nodes
@@ -20,7 +21,7 @@ from kwhere.database.reading.site import Moment
 from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.unit_records import UNIT_COLUMNS, records_of, unit_join
 from kwhere.database.reading.usage_tables import bucket_ns_of, tables_for
-from kwhere.database.records import BucketPower, UnitRecord
+from kwhere.database.records import UnitRecord
 from kwhere.database.schema import SUM_COLUMNS
 
 _units = schema.units.c

@@ -10,13 +10,14 @@ from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
+from kwhere.database.power_records import ComponentShares
 from kwhere.database.reading.completeness import aligned, overall
 from kwhere.database.reading.figures import methods, shares
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
 from kwhere.database.reading.seen_figures import seen_overview
 from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources
 from kwhere.database.reading.unit_list import list_units
-from kwhere.database.records import ComponentMethod, ComponentShares, NodeState, Overview, UnitQuery, UnitSort
+from kwhere.database.records import ComponentMethod, NodeState, Overview, UnitQuery, UnitSort
 
 _units = schema.units.c
 

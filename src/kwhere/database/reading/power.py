@@ -10,6 +10,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.flags import from_bits
 from kwhere.database.grid import BUCKET_NS, from_ns, to_ns
+from kwhere.database.power_records import BalanceSlot, ComponentBalance, ComponentShares, PowerPoint
 from kwhere.database.reading.figures import shares, sums
 from kwhere.database.reading.host_names import named_nodes
 from kwhere.database.reading.node_list import node_id
@@ -17,7 +18,6 @@ from kwhere.database.reading.seen_figures import seen_power
 from kwhere.database.reading.site import Moment, left_out_nodes
 from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.usage_tables import bucket_ns_of, tables_for
-from kwhere.database.records import BalanceSlot, ComponentBalance, ComponentShares, PowerPoint
 from kwhere.database.schema import BALANCE_COLUMNS
 
 _slots = schema.slots.c

@@ -9,6 +9,7 @@ from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.account_records import ClusterRecord
 from kwhere.database.grid import from_ns, to_ns
+from kwhere.database.power_records import ComponentShares, PowerPoint
 from kwhere.database.reading.completeness import aligned, overall
 from kwhere.database.reading.figures import Row, energies, sums
 from kwhere.database.reading.site import Moment, left_out_of, zones_by_cluster
@@ -16,15 +17,7 @@ from kwhere.database.reading.unit_filters import cluster_ids
 from kwhere.database.reading.unit_list import list_units
 from kwhere.database.reading.usage import UsageFilter, usage_report
 from kwhere.database.reading.usage_tables import bucket_ns_of, tables_for
-from kwhere.database.records import (
-    ComponentMethod,
-    ComponentShares,
-    Overview,
-    PowerPoint,
-    UnitQuery,
-    UnitSort,
-    UsageBy,
-)
+from kwhere.database.records import ComponentMethod, Overview, UnitQuery, UnitSort, UsageBy
 
 _units, _totals, _runs, _clusters = schema.units.c, schema.unit_totals.c, schema.unit_runs.c, schema.clusters.c
 

@@ -16,11 +16,12 @@ from kwhere.database.gpu_records import UnitGpu, by_kind
 from kwhere.database.grid import from_ns
 from kwhere.database.lives import END_LABELS
 from kwhere.database.node_names import HostBook
+from kwhere.database.power_records import PartEnergy
 from kwhere.database.reading.figures import Row, energies, methods, total_uj
 from kwhere.database.reading.optional_figures import embodied_of, unit_figures
 from kwhere.database.reading.site import Moment
 from kwhere.database.reading.unit_gpus import gpu_totals, unit_gpus
-from kwhere.database.records import ComponentMethod, NodeRun, PartEnergy, UnitEmissions, UnitRecord
+from kwhere.database.records import ComponentMethod, NodeRun, UnitEmissions, UnitRecord
 from kwhere.database.schema import PEAK_COLUMNS, SUM_COLUMNS
 
 _units, _totals = schema.units.c, schema.unit_totals.c

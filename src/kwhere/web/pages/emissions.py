@@ -12,7 +12,8 @@ from kwhere.core.quantities import JOULES_PER_KWH, joules
 from kwhere.core.timespan import Span
 from kwhere.database.factors import QUALITIES
 from kwhere.database.grid import to_ns
-from kwhere.database.records import FactorRecord, PowerPoint, UsageBy, UsageRow
+from kwhere.database.power_records import PowerPoint
+from kwhere.database.records import FactorRecord, UsageBy, UsageRow
 from kwhere.energy.steps import Steps
 from kwhere.reports.outlook import forecasters
 from kwhere.reports.sources import Sources

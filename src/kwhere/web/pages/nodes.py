@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from kwhere.core.quantities import joules
 from kwhere.core.timespan import Span
-from kwhere.database.records import BalanceSlot, ComponentMethod, NodeRecord, NodeState, UnitQuery
+from kwhere.database.power_records import BalanceSlot
+from kwhere.database.records import ComponentMethod, NodeRecord, NodeState, UnitQuery
 from kwhere.reports.node_charts import NewestValue, governors, newest_values, node_charts
 from kwhere.reports.store_words import cut_note, not_kept
 from kwhere.series.charts import NODE_CHARTS, NodeRef, choose_step

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from kwhere.core.quantities import joules
 from kwhere.core.terms import Component, Method
-from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, PowerPoint, UnitRecord
+from kwhere.database.power_records import PowerPoint
+from kwhere.database.records import ComponentMethod, FactorRecord, NodeState, Overview, UnitRecord
 from kwhere.reports.agreement import NO_SECOND, NOT_YET, Agreement
 from kwhere.web.charts import PageChart, power_stack
 from kwhere.web.formatting import BarPiece, Column, bar_pieces, column_of, fill_of, percent

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from kwhere.core.quantities import joules, seconds
 from kwhere.core.terms import Component
 from kwhere.core.timespan import Span
-from kwhere.database.records import ComponentMethod, PartEnergy, UnitEmissions, UnitQuery, UnitRecord
+from kwhere.database.power_records import PartEnergy
+from kwhere.database.records import ComponentMethod, UnitEmissions, UnitQuery, UnitRecord
 from kwhere.reports.figures import money_text, significant
 from kwhere.reports.node_charts import NODES_ASKED, governors
 from kwhere.reports.optional import COST
