@@ -20,10 +20,6 @@ class ClusterStores:
         """Return the store that has a cluster's series."""
         return self._stores.get(cluster, self.rest)
 
-    def has_own(self, cluster: str) -> bool:
-        """Return whether a cluster has a store of its own."""
-        return cluster in self._stores
-
     @property
     def scrape_seconds(self) -> float:
         """Return the longest distance between two samples in any store; ask `store_of` for a cluster's."""
