@@ -12,11 +12,13 @@ from tests.managed_site import T0, said, tell, turn_of
 from kwhere.core.managed import ManagerAllocation, WaitingUnit
 from kwhere.core.terms import Flag
 from kwhere.database import schema
+from kwhere.database.account_records import AccountQuery
 from kwhere.database.managed_units import write_units
 from kwhere.database.manager_states import forget_errors, note_error
 from kwhere.database.place_records import WaitingQuery
 from kwhere.database.records import UnitQuery, UnitSort
 from kwhere.database.vanished import GRACE_NS, VANISHED, Living, end_vanished
+from kwhere.database.visibility import AccountName, Visibility
 from kwhere.database.waiting import write_queue
 
 HOUR_NS = 3600 * SECOND_NS
@@ -93,6 +95,34 @@ def test_a_unit_is_managed_once_its_manager_tells_of_it_and_not_by_what_agents_k
     tell(site.engine, said("7"))
 
     assert site.reader.unit("c1", "slurm", "7").is_managed
+
+
+@pytest.mark.parametrize("state", ["shut off", "shutoff", "suspended"])
+def test_what_is_shut_off_has_not_ended_and_does_not_run(site: Site, state: str) -> None:
+    site.take(worked())
+    tell(site.engine, said("6", user="alice"), said("7", user="alice", state=state))
+    alice = Visibility(users=frozenset({AccountName("alice")}))
+
+    for reader in (site.reader, site.reader.seen_by(alice)):
+        (user,) = reader.users(AccountQuery(name="alice")).items
+        (manager,) = reader.managers("c1")
+        (cluster,) = reader.clusters()
+        overview = reader.overview(8, "c1")
+        running = [unit.unit for unit in reader.units(UnitQuery(states=("running",))).items]
+
+        assert (user.units, user.units_running, manager.units_running) == (2, 1, 1)
+        assert (cluster.units_running, overview.units_running, running) == (1, 1, ["6"])
+        assert reader.unit("c1", "slurm", "7").ended_at is None
+    assert site.reader.node("n1").units_running == 0
+
+
+def test_what_its_manager_calls_running_or_nothing_runs_on_its_node(site: Site) -> None:
+    site.take(worked())
+    assert site.reader.node("n1").units_running == 1
+
+    tell(site.engine, said("7", user="alice"))
+
+    assert site.reader.node("n1").units_running == 1
 
 
 def test_case_users_35_core_hours_are_of_the_time_without_suspension(site: Site) -> None:

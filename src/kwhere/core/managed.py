@@ -21,6 +21,16 @@ class ManagerAllocation:
 NO_ALLOCATION = ManagerAllocation()
 
 
+AT_REST = frozenset(
+    {
+        *("suspended", "paused", "pmsuspended", "stopped", "shut off", "shutoff", "crashed", "no state"),
+        *("shelved", "shelved_offloaded", "soft_deleted"),
+    }
+)
+"""States of what has not ended and does not run: of SLURM's jobs, Nova's servers, and machines of libvirt and Proxmox.
+A machine that is shut off is still there, and may go on."""
+
+
 @dataclass(frozen=True, slots=True)
 class ManagerUnit:
     """One run of a unit, once it has started. What still waits in a queue is a `WaitingUnit`."""

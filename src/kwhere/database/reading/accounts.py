@@ -21,7 +21,7 @@ from kwhere.database.reading.keyset import Order, take_page
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
 from kwhere.database.reading.seen_figures import seen_clusters
 from kwhere.database.reading.site import Moment, left_out_nodes, left_out_of, reporting_sources, zones_by_cluster
-from kwhere.database.reading.unit_filters import ESCAPE, cluster_ids, escaped
+from kwhere.database.reading.unit_filters import ESCAPE, RUNS, cluster_ids, escaped
 from kwhere.database.records import NodeState
 
 MOST = 1000
@@ -100,7 +100,7 @@ def _sums(moment: Moment, owner: str, ids: Sequence[int]) -> dict[int, Any]:
         select(
             column,
             func.count().label("units"),
-            func.sum(case((_units.ended_ns.is_(None), 1), else_=0)).label("running"),
+            func.sum(case((RUNS, 1), else_=0)).label("running"),
             func.sum(_totals.energy_uj).label("energy_uj"),
             func.max(_totals.newest_end_ns).label("newest_end_ns"),
         )
@@ -175,7 +175,7 @@ def list_clusters(moment: Moment) -> tuple[ClusterRecord, ...]:
     nodes = schema.nodes
     zones = zones_by_cluster(moment.connection, moment.site)
     left_out = {cluster_id: left_out_nodes(moment.connection, {cluster_id}) for cluster_id in zones}
-    live = select(_units.cluster_id, func.count()).where(_units.ended_ns.is_(None)).group_by(_units.cluster_id)
+    live = select(_units.cluster_id, func.count()).where(RUNS).group_by(_units.cluster_id)
     running: dict[int, int] = {row[0]: row[1] for row in moment.connection.execute(live)}
     states: dict[int, Counter[NodeState]] = {}
     power: dict[int, float] = {}

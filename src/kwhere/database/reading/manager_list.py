@@ -9,6 +9,7 @@ from kwhere.database.grid import from_ns
 from kwhere.database.place_records import ManagerRecord
 from kwhere.database.reading.seen_figures import own_clusters
 from kwhere.database.reading.site import Moment
+from kwhere.database.reading.unit_filters import RUNS
 from kwhere.database.reading.waiting_list import seen_waiting
 
 _states, _clusters, _units = schema.manager_states.c, schema.clusters.c, schema.units.c
@@ -62,7 +63,7 @@ def _node_counts(moment: Moment) -> _Counts:
 def _running(moment: Moment) -> _Counts:
     query = (
         select(_units.cluster_id, _units.manager, func.count())
-        .where(_units.ended_ns.is_(None), *moment.sight.units())
+        .where(RUNS, *moment.sight.units())
         .group_by(_units.cluster_id, _units.manager)
     )
     return {(row[0], row[1]): row[2] for row in moment.connection.execute(query)}

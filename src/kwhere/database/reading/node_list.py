@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, or_, select, tuple_
 
 from kwhere.core.errors import KwhereError, NotFound
+from kwhere.core.terms import EntryKind
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import DAY_NS, from_ns
@@ -20,7 +21,7 @@ from kwhere.database.reading.inventory import facts_by_node
 from kwhere.database.reading.node_power import node_power_uw
 from kwhere.database.reading.paging import decode_cursor, encode_cursor
 from kwhere.database.reading.site import Moment
-from kwhere.database.reading.unit_filters import cluster_ids
+from kwhere.database.reading.unit_filters import IS_AWAKE, cluster_ids
 from kwhere.database.records import NodePage, NodeRecord, NodeState
 
 MOST = 1000
@@ -109,7 +110,7 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
     ids = [row.id for row in rows]
     day = aligned(Span(from_ns(moment.now_ns - DAY_NS), from_ns(moment.now_ns)))
     covered = coverage(moment, schema.node_5m, day, ids)
-    running = _counts(moment, schema.unit_runs, ids, schema.unit_runs.c.ended_ns.is_(None), kind="unit")
+    running = _running(moment, ids)
     lost, held = _counts(moment, schema.lost, ids), _counts(moment, schema.quarantine, ids)
     stopped, said = _stopped(moment, ids), _said(moment, rows)
     facts = facts_by_node(moment.connection, [(row.cluster, row.name) for row in rows])
@@ -127,12 +128,21 @@ def _records(moment: Moment, rows: Sequence[Any]) -> list[NodeRecord]:
     ]
 
 
-def _counts(
-    moment: Moment, table: Any, ids: Sequence[int], *conditions: Any, kind: str | None = None
-) -> dict[int, int]:
-    query = select(table.c.node_id, func.count()).where(table.c.node_id.in_(list(ids)), *conditions)
-    if kind is not None:
-        query = query.where(table.c.kind == kind)
+def _running(moment: Moment, ids: Sequence[int]) -> dict[int, int]:
+    """Return of how many units agents told last that run on each node."""
+    runs = schema.unit_runs.c
+    query = (
+        select(runs.node_id, func.count())
+        .select_from(schema.unit_runs.outerjoin(schema.units, schema.units.c.id == runs.unit_id))
+        .where(runs.node_id.in_(list(ids)), runs.ended_ns.is_(None), runs.kind == EntryKind.UNIT)
+        .where(or_(runs.unit_id.is_(None), IS_AWAKE))
+        .group_by(runs.node_id)
+    )
+    return {row[0]: row[1] for row in moment.connection.execute(query)}
+
+
+def _counts(moment: Moment, table: Any, ids: Sequence[int]) -> dict[int, int]:
+    query = select(table.c.node_id, func.count()).where(table.c.node_id.in_(list(ids)))
     return {row[0]: row[1] for row in moment.connection.execute(query.group_by(table.c.node_id))}
 
 

@@ -16,6 +16,7 @@ from kwhere.database.reading.figures import methods, shares
 from kwhere.database.reading.node_list import NODE_COLUMNS, state_of_row
 from kwhere.database.reading.seen_figures import seen_overview
 from kwhere.database.reading.site import Moment, left_out_nodes, reporting_sources
+from kwhere.database.reading.unit_filters import RUNS
 from kwhere.database.reading.unit_list import list_units
 from kwhere.database.records import ComponentMethod, NodeState, Overview, UnitQuery, UnitSort
 
@@ -97,9 +98,7 @@ def _grams(moment: Moment, today: Span, ids: Sequence[int]) -> float | None:
 def _running(moment: Moment, rows: Sequence[Any]) -> int:
     clusters = sorted({row.cluster_id for row in rows})
     query = select(func.count()).select_from(schema.units)
-    return int(
-        moment.connection.execute(query.where(_units.ended_ns.is_(None), _units.cluster_id.in_(clusters))).scalar_one()
-    )
+    return int(moment.connection.execute(query.where(RUNS, _units.cluster_id.in_(clusters))).scalar_one())
 
 
 def _residual(moment: Moment, today: Span, ids: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from kwhere.database.power_records import ComponentShares, PowerPoint
 from kwhere.database.reading.completeness import aligned, overall
 from kwhere.database.reading.figures import Row, energies, sums
 from kwhere.database.reading.site import Moment, left_out_of, zones_by_cluster
-from kwhere.database.reading.unit_filters import cluster_ids
+from kwhere.database.reading.unit_filters import IS_AWAKE, cluster_ids
 from kwhere.database.reading.unit_list import list_units
 from kwhere.database.reading.usage import UsageFilter, usage_report
 from kwhere.database.reading.usage_tables import bucket_ns_of, tables_for
@@ -54,7 +54,8 @@ def _running(moment: Moment, cluster: str | None) -> tuple[int, int, int]:
     known = select(func.count(), func.sum(_totals.power_uw)).where(
         _totals.unit_id.in_(live), _totals.power_until_ns > moment.now_ns
     )
-    running = moment.connection.execute(select(func.count()).select_from(live.subquery())).scalar_one()
+    awake = select(func.count()).select_from(live.where(IS_AWAKE).subquery())
+    running = moment.connection.execute(awake).scalar_one()
     powered, power_uw = moment.connection.execute(known).one()
     return int(running), int(powered), int(power_uw or 0)
 

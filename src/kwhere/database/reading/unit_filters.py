@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, func, literal_column, or_, select, union_all
 
+from kwhere.core.managed import AT_REST
 from kwhere.core.timespan import Span
 from kwhere.database import schema
 from kwhere.database.grid import to_ns
@@ -21,6 +22,9 @@ MANY = 100_000
 """Up to so many are sorted by a figure all the same: its index may hold them last of all, minutes away."""
 _units = schema.units.c
 ESCAPE = "\\"
+IS_AWAKE: ColumnElement[bool] = _units.state.not_in(sorted(AT_REST))
+"""Whether a unit that has not ended runs: it may be shut off."""
+RUNS: ColumnElement[bool] = and_(_units.ended_ns.is_(None), IS_AWAKE)
 _HAS_SHORT_NAME: ColumnElement[bool] = literal_column(f"length(units.name) <= {schema.NAME_INDEXED}", Boolean)
 """As `ix_units_name` has it."""
 
@@ -75,7 +79,7 @@ def _holds(words: str) -> ColumnElement[bool]:
 
 def _state(state: str) -> ColumnElement[bool]:
     if state == "running":
-        return _units.ended_ns.is_(None)
+        return RUNS
     if state == "ended":
         return _units.ended_ns.is_not(None)
     return _units.state == state
