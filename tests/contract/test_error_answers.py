@@ -19,6 +19,7 @@ from kwhere.database.visibility import AccountName, Visibility
 
 ADDRESS = "http://prometheus.internal:9090/api/v1/query: status 401"
 ALICE = Principal("alice", frozenset({Role.USER}), "", Visibility(users=frozenset({AccountName("alice")})))
+AUDITOR = Principal("carol", frozenset({Role.AUDITOR}), "", Visibility(everything=True))
 HEADERS = {"x-forwarded-user": "alice", "x-kwhere-proxy-secret": SECRET}
 BAD = {"x-forwarded-user": "alice", "x-kwhere-proxy-secret": "wrong"}
 
@@ -95,11 +96,14 @@ def test_case_ceems_303_a_user_is_not_told_the_address_of_a_source(error: Kwhere
     def fails() -> None:
         raise error
 
-    async def as_alice(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, PRINCIPAL_KEY: ALICE}, receive, send)
+    def asked_by(principal: Principal | None) -> httpx.Response:
+        async def known(scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, PRINCIPAL_KEY: principal}, receive, send)
 
-    answer = AsgiClient(as_alice).get("/fails")
+        return AsgiClient(known).get("/fails")
 
-    _is_problem(answer, status)
-    assert "internal" not in answer.text
-    assert "internal" in AsgiClient(app).get("/fails").text
+    for asker in (ALICE, None):
+        answer = asked_by(asker)
+        _is_problem(answer, status)
+        assert "internal" not in answer.text
+    assert "internal" in asked_by(AUDITOR).text

@@ -90,7 +90,7 @@ async def _kwhere_error(request: Request, error: Exception) -> JSONResponse:
 def _sees_sources(request: Request) -> bool:
     """Return whether the asker may know the addresses of the server's sources, which its errors name."""
     found = request.scope.get(PRINCIPAL_KEY)
-    return not isinstance(found, Principal) or found.sees_everything
+    return isinstance(found, Principal) and found.sees_everything
 
 
 def _contact(request: Request) -> str:
