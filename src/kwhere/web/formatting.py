@@ -86,6 +86,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def short_model(model: str) -> str:
+    """Return a GPU's model without its maker, for which a column has no room."""
+    return model.replace("NVIDIA ", "")
+
+
 def number_text(value: float) -> str:
     """Return three significant digits, thousands apart, `<0.001` for what would be a row of zeros."""
     if 0 < abs(value) < SMALLEST:

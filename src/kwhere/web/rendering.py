@@ -111,6 +111,7 @@ def build_environment() -> Environment:
         "full": formatting.full,
         "figure": formatting.number_text,
         "sentence": formatting.sentence,
+        "short_model": formatting.short_model,
     }
     environment.globals |= {
         "no_data": formatting.no_data,

@@ -21,6 +21,7 @@ from kwhere.web.formatting import (
     number_text,
     percent,
     recent_time_tag,
+    short_model,
     time_tag,
 )
 
@@ -44,6 +45,14 @@ NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 )
 def test_three_digits_and_no_rows_of_zeros(value: float, text: str) -> None:
     assert number_text(value) == text
+
+
+def test_a_column_has_no_room_for_who_made_a_gpu() -> None:
+    assert [short_model(model) for model in ("NVIDIA H100 PCIe", "AMD Instinct MI300X", "gpu")] == [
+        "H100 PCIe",
+        "AMD Instinct MI300X",
+        "gpu",
+    ]
 
 
 def test_a_column_has_one_scale_and_its_cells_their_full_precision() -> None:

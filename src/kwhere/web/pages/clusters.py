@@ -121,7 +121,7 @@ def cluster_page(pages: Pages, request: Request) -> Response:
         "nodes_without_agent": sum(row.nodes_unreported for row in capacity),
         "waiting_url": url("/queue", cluster=name),
         "nodes_url": f"{account_url(UsageBy.CLUSTER, name)}/nodes",
-        "occupancy_csv": f"/api/v1/clusters/{quote(name, safe='')}/occupancy",
+        "occupancy_url": f"/api/v1/clusters/{quote(name, safe='')}/occupancy",
     }
     return pages.render(request, "cluster.html", context)
 

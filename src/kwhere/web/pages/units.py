@@ -36,6 +36,7 @@ def units_page(pages: Pages, request: Request) -> Response:
     listing = listing_of(params)
     columns = chosen_columns(params.get("columns"))
     clusters = [record.cluster for record in pages.sources.account.clusters()]
+    is_filtered = any(key in params for key in (*FILTERS, "span", "from", "to"))
     context = {
         "given": {key: params.get(key, "") for key in FILTERS},
         "query": query,
@@ -44,7 +45,7 @@ def units_page(pages: Pages, request: Request) -> Response:
             columns, page.items, pages.now, partial(recent_time_tag, zone=pages.zone, now=pages.now)
         ),
         "loud": partial(quality_marks, only=LOUD),
-        "narrowed": BESIDE if "columns" in params else (*BESIDE, *NOT_ON_PHONES),
+        "optional": BESIDE if "columns" in params else (*BESIDE, *NOT_ON_PHONES),
         "all_columns": COLUMNS,
         "chosen": {column.key for column in columns},
         "sorts": {column.key: listing.head(column.sort) for column in columns if column.sort},
@@ -58,9 +59,9 @@ def units_page(pages: Pages, request: Request) -> Response:
         "chips": span_chips(params),
         "others": [(key, value) for key, value in params.items() if key not in (*FILTERS, "after")],
         "without_columns": [(key, value) for key, value in params.items() if key not in ("columns", "after")],
-        "is_filtered": any(key in params for key in (*FILTERS, "span", "from", "to")),
+        "is_filtered": is_filtered,
         "empty": empty_reason(page, params),
-        "is_narrowed": any(key in params for key in (*FILTERS, "span", "from", "to", "sort")),
+        "is_empty_by_choice": is_filtered or "sort" in params,
     }
     return pages.render(request, "units.html", context)
 
