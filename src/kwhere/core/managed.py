@@ -21,6 +21,8 @@ class ManagerAllocation:
 NO_ALLOCATION = ManagerAllocation()
 
 
+GROUP_TAGS = ("array_job", "het_job", "array_id")
+"""Tags by which a job says what it is part of: SLURM's arrays and heterogeneous jobs, OAR's arrays."""
 AT_REST = frozenset(
     {
         *("suspended", "paused", "pmsuspended", "stopped", "shut off", "shutoff", "crashed", "no state"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
-from kwhere.core.managed import Accounts, ManagerAllocation, ManagerNode, ManagerUnit
+from kwhere.core.managed import GROUP_TAGS, Accounts, ManagerAllocation, ManagerNode, ManagerUnit
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import bulk, schema
 from kwhere.database.account_marks import mark_units
@@ -30,8 +30,6 @@ _UNIT_MERGES = {
     "elapsed_ns": Merge.NEW,
     "is_reported": Merge.KEEP,
 }
-GROUP_TAGS = ("array_job", "het_job", "array_id")
-"""Tags by which a job says what it is part of: SLURM's arrays and heterogeneous jobs, OAR's arrays."""
 _UNKNOWN_START_MERGES = {**_UNIT_MERGES, "started_ns": Merge.SMALLER}
 _LONGEST = {"unit": 512, "run": 600}
 

@@ -7,12 +7,11 @@ from datetime import timedelta
 from kwhere.core.errors import NoData, SourceError, Unavailable
 from kwhere.core.timespan import Span
 from kwhere.reports.sources import Sources
-from kwhere.reports.store_words import not_kept, store_failure
+from kwhere.reports.store_words import NO_STORE, not_kept, store_failure
 from kwhere.series.charts import Chart, NodeRef, node_chart
 from kwhere.series.governors import GovernorSpan, governor_spans
 from kwhere.series.store import Selector
 
-NO_STORE = "no store of series is set up"
 NODES_ASKED = 16
 """Of how many nodes of one unit governors are asked for: they are a remark beside a curve."""
 NEWEST = timedelta(minutes=5)

@@ -9,8 +9,8 @@ from kwhere.core.timespan import Span
 from kwhere.database.gpu_records import GpuHold
 from kwhere.reports.gpu_words import cause_words, down_words, recovery_words
 from kwhere.reports.node_charts import NewestValue, newest_values
-from kwhere.reports.reconciliation import NO_STORE
 from kwhere.reports.sources import Sources
+from kwhere.reports.store_words import NO_STORE
 from kwhere.series.charts import NodeRef
 
 _A30_SLICES, _SLICES = 4, 7

@@ -23,7 +23,6 @@ from kwhere.series.functions import Grid, grid_of
 from kwhere.series.store import RawSeries, Selector, SeriesStore
 from kwhere.series.windows import down_windows, gap_windows, whole_windows
 
-NO_STORE = "no store of series is set up"
 METER = "kwhere_node_meter_joules_total"
 UP = "kwhere_energy_source_up"
 BELOW_COMPONENTS = "below_components"

@@ -9,6 +9,8 @@ from kwhere.reports.sources import Sources
 from kwhere.series.charts import Chart
 from kwhere.series.retention import Kept, KeptBy
 
+NO_STORE = "no store of series is set up"
+
 
 def kept_words(kept: Kept, zone: ZoneInfo) -> str:
     """Return since when there is anything, and why not before."""
@@ -22,16 +24,14 @@ def kept_words(kept: Kept, zone: ZoneInfo) -> str:
 
 def kept_since(sources: Sources, cluster: str, span: Span) -> datetime | None:
     """Return since when a cluster's samples are kept, where `span` begins before; else None."""
-    kept = sources.retentions.of(cluster)
-    return kept.since if kept is not None and span.start < kept.since else None
+    kept = _kept_after_start(sources, cluster, span)
+    return None if kept is None else kept.since
 
 
 def not_kept(sources: Sources, cluster: str, span: Span) -> str:
     """Return why a span without a sample may have none: it begins before what is kept; empty where it does not."""
-    kept = sources.retentions.of(cluster)
-    if kept is None or span.start >= kept.since:
-        return ""
-    return kept_words(kept, ZoneInfo(sources.time_zone))
+    kept = _kept_after_start(sources, cluster, span)
+    return "" if kept is None else kept_words(kept, ZoneInfo(sources.time_zone))
 
 
 def cut_note(sources: Sources, cluster: str, span: Span, chart: Chart) -> str:
@@ -39,10 +39,16 @@ def cut_note(sources: Sources, cluster: str, span: Span, chart: Chart) -> str:
 
     A sample of before speaks against it: stores drop whole blocks, and some curves come from the account.
     """
-    kept = sources.retentions.of(cluster)
-    if kept is None or span.start >= kept.since or _has_sample_before(chart, kept.since):
+    kept = _kept_after_start(sources, cluster, span)
+    if kept is None or _has_sample_before(chart, kept.since):
         return ""
     return f"nothing kept before {kept.since.astimezone(ZoneInfo(sources.time_zone)):%m-%d %H:%M}"
+
+
+def _kept_after_start(sources: Sources, cluster: str, span: Span) -> Kept | None:
+    """Return what is kept of a cluster's samples, where `span` begins before it; else None."""
+    kept = sources.retentions.of(cluster)
+    return kept if kept is not None and span.start < kept.since else None
 
 
 def _has_sample_before(chart: Chart, moment: datetime) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from kwhere.core.errors import NotFound
+from kwhere.core.managed import GROUP_TAGS
 from kwhere.database.records import JobWords, UnitQuery, UnitRecord, UnitSort
 from kwhere.reports.account import Account
 from kwhere.reports.unit_findings import Finding, unit_findings
@@ -25,7 +26,6 @@ _AGAIN = frozenset(
     }
 )
 """States of runs that their manager begins anew."""
-_GROUPS = ("array_job", "het_job", "array_id")
 
 
 class Kind(StrEnum):
@@ -84,7 +84,7 @@ def _goes_on(before: UnitRecord, after: UnitRecord) -> bool:
 
 def group_of(record: UnitRecord) -> str | None:
     """Return the number of the array or heterogeneous job that a unit is a part of."""
-    return next((record.labels[name] for name in _GROUPS if name in record.labels), None)
+    return next((record.labels[name] for name in GROUP_TAGS if name in record.labels), None)
 
 
 def whole_of_parts(account: Account, cluster: str, manager: str, number: str, most: int | None = None) -> WholeUnit:

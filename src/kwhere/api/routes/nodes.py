@@ -15,7 +15,8 @@ from kwhere.api.routers import api_router
 from kwhere.api.views import balance_view, cluster_view, node_view
 from kwhere.core.errors import NotFound
 from kwhere.database.records import NodeState
-from kwhere.reports.reconciliation import NO_STORE, reconcile_node
+from kwhere.reports.reconciliation import reconcile_node
+from kwhere.reports.store_words import NO_STORE
 from kwhere.series.charts import NodeRef
 
 router = api_router("nodes")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from kwhere.core.errors import KwhereError
 from kwhere.core.timespan import Span
 from kwhere.reports.agreement import NO_SECOND, NOT_YET, Agreement, MeterRow, agreement_of, meter_rows
-from kwhere.reports.reconciliation import NO_STORE, Reconciliation, power_chart, reconcile_node
+from kwhere.reports.reconciliation import Reconciliation, power_chart, reconcile_node
 from kwhere.reports.sources import Sources
+from kwhere.reports.store_words import NO_STORE
 from kwhere.series.charts import NodeRef
 from kwhere.web.charts import PageChart, series_chart
 

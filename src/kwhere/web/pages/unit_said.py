@@ -43,7 +43,6 @@ def said_of(record: UnitRecord, now: datetime) -> Said:
     whole = _seconds_between(record.started_at, record.ended_at or now)
     held = seconds(record.elapsed_ns) if record.elapsed_ns is not None and record.ended_at else whole
     tags = record.labels
-    group = tags.get("array_job") or tags.get("array_id") or tags.get("het_job") or ""
     waited = None if record.submitted_at is None else _seconds_between(record.submitted_at, record.started_at)
     return Said(
         shown_id=tags.get("job", record.unit),
@@ -51,7 +50,7 @@ def said_of(record: UnitRecord, now: datetime) -> Said:
         ran=duration(held),
         is_running=record.ended_at is None,
         suspended=duration(whole - held) if whole - held >= 1 else "",
-        group=group,
+        group=group_of(record) or "",
         group_kind="heterogeneous job" if "het_job" in tags else "array",
         restarts=tags.get("restarts", ""),
         tags=[(key, value) for key, value in tags.items() if key not in SHOWN_TAGS],
