@@ -211,6 +211,20 @@ def test_what_came_while_it_was_waited_for_is_in_it(site: Site, directory: Path)
     assert read_weeks(site.engine, "weekly")[W53].state is WeekState.WRITTEN
 
 
+def test_a_clusters_report_does_not_wait_for_what_another_clusters_nodes_have_left_to_do(
+    site: Site, directory: Path
+) -> None:
+    site.take(night(site))
+    site.roll()
+    site.take(night(site, node="n2"), cluster="c2")
+    its, other = (report_pass(site, directory, name=each, cluster=each, wait_hours=3) for each in ("c1", "c2"))
+
+    look(site, its, "2027-01-04T02:30:00+01:00")
+    look(site, other, "2027-01-04T02:30:00+01:00")
+
+    assert files(directory) == ["c1-2026-W53.txt"]
+
+
 def test_what_comes_after_it_was_written_is_printed_by_the_command_and_leaves_the_file(
     site: Site, directory: Path
 ) -> None:

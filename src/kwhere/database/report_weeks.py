@@ -98,5 +98,7 @@ def is_read_to_end(engine: Engine, span: Span, cluster: str | None = None) -> bo
     waits = select(touched.node_id).where(touched.start_ns >= start_ns, touched.start_ns < end_ns)
     with engine.connect() as connection:
         if cluster is not None:
-            behind = behind.where(_nodes.cluster_id.in_(cluster_ids(connection, cluster)))
+            theirs = _nodes.cluster_id.in_(cluster_ids(connection, cluster))
+            behind = behind.where(theirs)
+            waits = waits.where(touched.node_id.in_(select(_nodes.id).where(theirs)))
         return all(connection.execute(query.limit(1)).first() is None for query in (behind, waits))
