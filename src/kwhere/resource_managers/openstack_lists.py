@@ -48,4 +48,6 @@ def identity_rows(
                 raise SourceError(f"{path}: expected all {key}, found a list that Keystone's list_limit cut off")
             return found
         asked = dict(parse_qsl(urlsplit(following).query, keep_blank_values=True))
-    raise SourceError(f"{path}: expected an end of its pages, found page {len(before)} to lead on to one before")
+    if asked in before:
+        raise SourceError(f"{path}: expected an end of its pages, found page {len(before)} to lead on to one before")
+    raise SourceError(f"{path}: more than {_MOST_PAGES} pages")

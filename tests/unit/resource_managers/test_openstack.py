@@ -2,10 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,8 +18,10 @@ from tests.openstack_site import PASSWORD, UUID, Cloud, ended, server, serving
 from kwhere.core.errors import ConfigError, SourceError, Unavailable
 from kwhere.core.managed import Account, ManagerUnit, Membership
 from kwhere.core.timespan import Span
+from kwhere.resource_managers.keystone import Keystone
 from kwhere.resource_managers.nova import compute_url_of
 from kwhere.resource_managers.openstack import OpenStackManager, plugin
+from kwhere.resource_managers.openstack_lists import identity_rows
 from kwhere.resource_managers.openstack_names import Names, accounts_of, names_by_id
 from kwhere.resource_managers.openstack_servers import Reading, flavors_by_id, gpus_of, node_of, unit_of, waiting_of
 from kwhere.resource_managers.openstack_settings import OpenStackSettings
@@ -286,6 +288,15 @@ def test_pages_that_lead_back_are_not_read_for_ever(cloud: Cloud, manager: OpenS
     with pytest.raises(SourceError, match="/projects: expected an end of its pages"):
         manager.fetch_accounts()
     assert len([path for path, _, _ in cloud.asked if path == "/v3/projects"]) <= 2
+
+
+def test_pages_without_an_end_are_told_as_too_many_and_not_as_a_circle() -> None:
+    class Endless:
+        def identity(self, path: str, params: Mapping[str, str]) -> Mapping[str, object]:
+            return {"users": [], "links": {"next": f"?page={int(params.get('page', 0)) + 1}"}}
+
+    with pytest.raises(SourceError, match="/users: more than 1000 pages"):
+        identity_rows(cast(Keystone, Endless()), "/users", "users")
 
 
 def test_a_server_without_an_id_may_be_any(cloud: Cloud, manager: OpenStackManager) -> None:
