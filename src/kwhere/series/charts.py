@@ -8,11 +8,9 @@ from enum import StrEnum
 from kwhere.core.errors import NotFound
 from kwhere.core.timespan import Span
 from kwhere.series.by_cluster import store_of
-from kwhere.series.functions import Column, Grid, Reduction, align, grid_of, mean_by, rate, sum_by
+from kwhere.series.functions import Column, Grid, Reduction, align, grid_of, mean_by, rate, reach_seconds, sum_by
 from kwhere.series.store import RawSeries, Selector, SeriesStore
 
-_MISSED_SCRAPES = 2.5
-"""Two scrapes may be missed before a curve breaks."""
 STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
 
 
@@ -277,7 +275,7 @@ class _Canvas:
     @property
     def reach_seconds(self) -> float:
         """How far apart two samples may be and still be neighbours."""
-        return self.step_seconds + _MISSED_SCRAPES * self.store.scrape_seconds
+        return reach_seconds(self.step_seconds, self.store.scrape_seconds)
 
     def fetch(self, metric: str, only: Mapping[str, str]) -> Sequence[RawSeries]:
         reach = timedelta(seconds=self.reach_seconds)

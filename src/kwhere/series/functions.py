@@ -15,6 +15,9 @@ from itertools import pairwise
 from kwhere.core.timespan import Span
 from kwhere.series.store import RawSeries
 
+_MISSED_SCRAPES = 2.5
+"""Two scrapes may be missed before a curve breaks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -61,6 +64,11 @@ def grid_of(span: Span, step_seconds: float) -> Grid:
     first = math.floor(span.start.timestamp() / step_seconds) + 1
     last = math.floor(span.end.timestamp() / step_seconds)
     return Grid(first, max(0, last - first + 1), step_seconds)
+
+
+def reach_seconds(step_seconds: float, scrape_seconds: float) -> float:
+    """Return how far apart two samples of a curve may be and still be neighbours."""
+    return step_seconds + _MISSED_SCRAPES * scrape_seconds
 
 
 def growth(values: Sequence[float]) -> Iterator[float]:

@@ -7,10 +7,8 @@ from datetime import datetime, timedelta
 from kwhere.core.timespan import Span
 from kwhere.series.by_cluster import store_of
 from kwhere.series.charts import Chart, ChartColumn
-from kwhere.series.functions import Column, Grid, Reduction, align, grid_of, rate, sum_by
+from kwhere.series.functions import Column, Grid, Reduction, align, grid_of, rate, reach_seconds, sum_by
 from kwhere.series.store import RawSeries, Selector, SeriesStore
-
-_MISSED_SCRAPES = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,9 @@ def gpu_chart(
     spec, store = GPU_CHARTS[name], store_of(store, cluster)
     grid = grid_of(span, step_seconds)
     wanted = [place for place in places if spec.of_instances or not place.mig]
-    found = _fetch(store, cluster, tuple({one.node for one in wanted}), spec, span, step_seconds)
-    reach = step_seconds + _MISSED_SCRAPES * store.scrape_seconds
+    reach = reach_seconds(step_seconds, store.scrape_seconds)
+    around = Span(span.start - timedelta(seconds=reach), span.end + timedelta(seconds=reach))
+    found = _fetch(store, cluster, tuple({one.node for one in wanted}), spec, around, step_seconds)
     columns = []
     for place in wanted:
         here = found.get(place.node, ())
@@ -91,10 +90,8 @@ def _fetch(
     found: dict[str, list[RawSeries]] = {}
     if not nodes:
         return found
-    reach = timedelta(seconds=step_seconds + _MISSED_SCRAPES * store.scrape_seconds)
-    around = Span(span.start - reach, span.end + reach)
     selector = Selector(spec.metric, {"cluster": cluster, **spec.only}, nodes)
-    for series in store.select(selector, around, step_seconds):
+    for series in store.select(selector, span, step_seconds):
         found.setdefault(series.labels.get("node", ""), []).append(series)
     return found
 
