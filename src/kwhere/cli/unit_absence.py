@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kwhere.cli.client import Api, Json
-from kwhere.cli.unit_questions import ask_waiting, several
+from kwhere.cli.unit_questions import ask_waiting, not_begun, several
 from kwhere.cli.unit_values import local_time, shown_id
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted
 
@@ -64,8 +64,7 @@ def _waiting(api: Api, filters: Mapping[str, str | None], jobs: str) -> Iterator
     """Yield which of the ids have not begun, as far as the server tells."""
     try:
         for item in islice(ask_waiting(api, filters, MOST_NAMED, jobs), MOST_NAMED):
-            why = f": {item['reason']}" if item.get("reason") else ""
-            yield f"unit {shown_id(item)}: it has not begun; it waits in {item.get('queue') or item['manager']}{why}"
+            yield not_begun(shown_id(item), item)
     except KwhereError:
         return
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from kwhere.cli.client import Api, Json
-from kwhere.cli.unit_questions import ask_waiting
+from kwhere.cli.unit_questions import MOST_WAITING, ask_waiting, not_begun
 from kwhere.core.errors import KwhereError, NotFound, NotPermitted, SourceError, Unavailable
 
 MOST = 1000
-_SEARCHED = 10_000
-"""So many waiting units are looked through for one id."""
 SHORTEST_ID = 8
 _HASH = re.compile(r"[0-9a-f-]{32,}")
 Key = tuple[str, str, str]
@@ -104,15 +102,10 @@ def group_of(item: Json) -> str | None:
 
 
 def _nowhere(api: Api, ident: str, ident_only: str) -> str:
-    for item in _waiting(api):
-        if ident_only in (item["unit"], (item.get("labels") or {}).get("job")):
-            why = f": {item['reason']}" if item.get("reason") else ""
-            return f"unit {ident}: it has not begun; it waits in {item.get('queue') or item['manager']}{why}"
-    return f"unit {ident}: not found; `kwhere units -q {ident}` searches parts of ids and names"
-
-
-def _waiting(api: Api) -> list[Json]:
     try:
-        return list(ask_waiting(api, {}, _SEARCHED))
-    except KwhereError:
-        return []
+        for item in ask_waiting(api, {}, MOST_WAITING):
+            if ident_only in (item["unit"], (item.get("labels") or {}).get("job")):
+                return not_begun(ident, item)
+    except KwhereError:  # an older server tells of no queues
+        pass
+    return f"unit {ident}: not found; `kwhere units -q {ident}` searches parts of ids and names"

@@ -148,6 +148,12 @@ def ask_waiting(
                 yield _as_unit(waiting)
 
 
+def not_begun(ident: str, waiting: Json) -> str:
+    """Return that a unit waits, where, and why."""
+    why = f": {waiting['reason']}" if waiting.get("reason") else ""
+    return f"unit {ident}: it has not begun; it waits in {waiting.get('queue') or waiting['manager']}{why}"
+
+
 def _ids(text: str) -> frozenset[str]:
     from kwhere.reports.job_words import parse_jobs
 
