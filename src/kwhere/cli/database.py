@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwhere.cli.settings_options import config_option, load_settings, state_option
+from kwhere.cli.streams import say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -65,7 +66,7 @@ def check(config_file: Path | None, state_dir: Path | None, url: str | None) -> 
         state = check_schema(engine)
     click.echo(f"revision {state.current or 'none'}, this release needs {state.needed}")
     for sentence in state.problems:
-        click.echo(f"fault: {sentence}", err=True)
+        say(f"fault: {sentence}")
     return 0 if state.is_current else 1
 
 

@@ -120,7 +120,7 @@ def _show_group(api: Api, found: Found, style: Style) -> int:
     try:
         whole = api.get(f"{unit_path((cluster, manager, group_of(found.items[0]) or ''))}/parts")
     except NotFound as error:
-        click.echo(f"no sum: {error}", err=True)
+        say(f"no sum: {error}")
         whole = None
     if whole is not None and whole["kind"] != ARRAY:
         return _print_whole(api, whole, style)
