@@ -1,7 +1,7 @@
 """Rows that name things: clusters, nodes, accounts, units and their runs. Found, or made when first seen."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table, select, text
@@ -11,10 +11,10 @@ from kwhere.core.terms import EntryKind
 from kwhere.database import bulk, schema
 from kwhere.database.account_marks import mark_units
 from kwhere.database.bulk import Merge
+from kwhere.database.chunks import chunks
 from kwhere.database.ended_owners import settle_owners
 from kwhere.database.sums import RunKey, RunNames, RunSums
 
-_CHUNK = 500
 """Words per IN list: both databases take more, and their planners like fewer."""
 _SEEN_NS = 3600 * NANOSECONDS_PER_SECOND
 """An account's last sight is kept to the hour."""
@@ -64,14 +64,10 @@ def ensure_accounts(
     columns = ("cluster_id", "name", "last_seen_ns")
     bulk.update(connection, table, columns, {"last_seen_ns": "v.last_seen_ns"}, f"{same} AND {stale}", rows)
     found: dict[str, int] = {}
-    for names in _chunks(sorted(seen)):
+    for names in chunks(sorted(seen)):
         query = select(table.c.name, table.c.id).where(table.c.cluster_id == cluster_id, table.c.name.in_(names))
         found.update((name, row_id) for name, row_id in connection.execute(query))
     return found
-
-
-def _chunks(words: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (words[at : at + _CHUNK] for at in range(0, len(words), _CHUNK))
 
 
 def _newest(runs: Mapping[RunKey, RunSums], field: str) -> dict[str, int]:
@@ -158,7 +154,7 @@ def _claimed(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums
     """Return those that are part of a manager's unit: this node's own unit of them is gone."""
     table = schema.unit_runs
     found: set[RunKey] = set()
-    for words in _chunks(sorted({key.run for key in runs})):
+    for words in chunks(sorted({key.run for key in runs})):
         query = select(table.c.kind, table.c.manager, table.c.unit, table.c.run).where(
             table.c.node_id == node_id, table.c.run.in_(words), table.c.claim == "claimed"
         )
@@ -270,7 +266,7 @@ def _held_names(
         # What a manager has judged is no longer its node's to name.
         .where(unit_runs.c.node_id == node_id, unit_runs.c.claim.is_(None))
     )
-    for words in _chunks(sorted({key.run for key in runs})):
+    for words in chunks(sorted({key.run for key in runs})):
         for row in connection.execute(query.where(unit_runs.c.run.in_(words))):
             unit_id, manager, unit, run, name, user, project, labels = row
             key = RunKey(str(EntryKind.UNIT), manager, unit, run)
@@ -282,7 +278,7 @@ def _find(connection: Connection, node_id: int, runs: Mapping[RunKey, RunSums]) 
     table = schema.unit_runs
     columns = (table.c.id, table.c.kind, table.c.manager, table.c.unit, table.c.run)
     found: dict[RunKey, int] = {}
-    for words in _chunks(sorted({key.run for key in runs})):
+    for words in chunks(sorted({key.run for key in runs})):
         query = select(*columns).where(table.c.node_id == node_id, table.c.run.in_(words))
         for row_id, kind, manager, unit, run in connection.execute(query):
             found[RunKey(kind, manager, unit, run)] = row_id

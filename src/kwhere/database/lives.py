@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, or_, select, text
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import schema
+from kwhere.database.chunks import chunks
 from kwhere.database.ended_owners import settle_owners_of_runs
 from kwhere.database.identities import ENDED, RUNNING, Resolved
 from kwhere.database.sums import SlotSums
@@ -73,8 +74,8 @@ def _told_ends(connection: Connection, run_ids: Sequence[int]) -> list[dict[str,
         )
     )
     found: list[dict[str, int]] = []
-    for start in range(0, len(run_ids), 500):
-        for run_id, labels in connection.execute(query.where(runs.c.id.in_(run_ids[start : start + 500]))):
+    for some in chunks(run_ids):
+        for run_id, labels in connection.execute(query.where(runs.c.id.in_(some))):
             known = json.loads(labels)
             told = str(next((known[label] for label in END_LABELS if label in known), ""))
             if told.isdecimal() and len(told) <= 10:

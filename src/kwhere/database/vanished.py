@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, Select, select, update
 from kwhere.core.managed import ManagerUnit
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import bulk, schema
+from kwhere.database.chunks import chunks
 from kwhere.database.claims import ClaimTurn
 from kwhere.database.ended_owners import settle_owners
 from kwhere.database.engine import writing
@@ -24,7 +25,6 @@ GRACE_NS = 300 * NANOSECONDS_PER_SECOND
 """A manager may list a unit a little later than it starts it."""
 _FOLLOWED_NS = 14 * 86_400 * NANOSECONDS_PER_SECOND
 """So long an agent that was cut off may still tell of the past."""
-_CHUNK = 500
 _units, _totals = schema.units.c, schema.unit_totals.c
 
 
@@ -70,9 +70,8 @@ def _ends(
 ) -> Mapping[tuple[str, str], int]:
     """Return when units that are written already were last heard of."""
     found: dict[tuple[str, str], int] = {}
-    words = sorted(units)
-    for at in range(0, len(words), _CHUNK):
-        query = _said(turn).where(_units.unit.in_(words[at : at + _CHUNK]))
+    for some in chunks(sorted(units)):
+        query = _said(turn).where(_units.unit.in_(some))
         for row in connection.execute(query):
             # One that had vanished before was not heard of since.
             found[row.unit, row.run] = _last_ns(row.started_ns, row.newest_end_ns, row.ended_ns or living.heard_ns)

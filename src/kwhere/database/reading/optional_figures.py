@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database import schema
+from kwhere.database.chunks import chunks
 from kwhere.database.figure_settings import node_type_of
 from kwhere.database.reading.figures import Row
 from kwhere.database.reading.site import Moment
@@ -14,8 +15,6 @@ from kwhere.database.records import EmbodiedShare, SiteFigure
 from kwhere.database.settings import SiteSettings
 from kwhere.database.site_figures import WHOLE
 from kwhere.energy.embodied import Range, embodied_grams
-
-_CHUNK = 500
 
 
 def unit_figures(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[SiteFigure]]:
@@ -26,8 +25,8 @@ def unit_figures(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[SiteFi
         return found
     figures = schema.unit_figures.c
     query = select(figures.unit_id, figures.kind_id, figures.amount, figures.quality).order_by(figures.kind_id)
-    for at in range(0, len(ids), _CHUNK):
-        for row in moment.connection.execute(query.where(figures.unit_id.in_(ids[at : at + _CHUNK]))):
+    for some in chunks(ids):
+        for row in moment.connection.execute(query.where(figures.unit_id.in_(some))):
             found[row.unit_id].append(SiteFigure(*kinds[row.kind_id], row.amount, row.quality == WHOLE))
     return found
 

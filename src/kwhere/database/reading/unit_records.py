@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from sqlalchemy import FromClause, func, select
 from kwhere.core.quantities import seconds
 from kwhere.core.terms import Component, Flag, Method
 from kwhere.database import schema
+from kwhere.database.chunks import chunks
 from kwhere.database.flags import from_bits, to_bits
 from kwhere.database.gpu_records import UnitGpu, by_kind
 from kwhere.database.grid import from_ns
@@ -25,7 +26,6 @@ from kwhere.database.records import ComponentMethod, NodeRun, UnitEmissions, Uni
 from kwhere.database.schema import PEAK_COLUMNS, SUM_COLUMNS
 
 _units, _totals = schema.units.c, schema.unit_totals.c
-_CHUNK = 500
 _LOST = to_bits([Flag.LOST])
 Holes = Mapping[int, Sequence[tuple[int, int]]]
 """By node: spans of which slots were lost."""
@@ -71,7 +71,7 @@ def records_of(moment: Moment, rows: Sequence[Row]) -> list[UnitRecord]:
     """Return the records of rows of `UNIT_COLUMNS`, in order."""
     ids = [row["id"] for row in rows]
     runs, emissions, figures = _runs(moment, ids), _emissions(moment, ids), unit_figures(moment, ids)
-    gpus = unit_gpus(moment, _chunks(ids))
+    gpus = unit_gpus(moment, chunks(ids))
     holes = _holes(moment, {run["node_id"] for found in runs.values() for run in found})
     return [
         replace(
@@ -87,7 +87,7 @@ def _holes(moment: Moment, node_ids: Collection[int]) -> Holes:
     """Return what was lost of nodes, as spans in UTC ns; where the end is not known it is that of the discovery."""
     lost = schema.lost.c
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for chunk in _chunks(sorted(node_ids)):
+    for chunk in chunks(sorted(node_ids)):
         for row in moment.connection.execute(select(schema.lost).where(lost.node_id.in_(chunk))):
             found[row.node_id].append((row.start_ns or 0, row.end_ns or row.recorded_ns))
     return found
@@ -98,10 +98,6 @@ def _has_lost(run: Row, holes: Holes) -> bool:
     end_ns = run["ended_ns"] or run["newest_end_ns"]
     # A run that ends where the hole begins may have gone on within it.
     return any(run["started_ns"] < end and end_ns >= start for start, end in holes.get(run["node_id"], ()))
-
-
-def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (ids[at : at + _CHUNK] for at in range(0, len(ids), _CHUNK))
 
 
 def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
@@ -126,7 +122,7 @@ def _runs(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[Row]]:
         .order_by(nodes.name, unit_runs.run)
     )
     found: dict[int, list[Row]] = defaultdict(list)
-    for chunk in _chunks(ids):
+    for chunk in chunks(ids):
         for row in moment.connection.execute(query.where(unit_runs.unit_id.in_(chunk))):
             found[row.unit_id].append(row._mapping)
     return found
@@ -150,7 +146,7 @@ def _emissions(moment: Moment, ids: Sequence[int]) -> Mapping[int, list[UnitEmis
         .order_by(sources.id)
     )
     found: dict[int, list[UnitEmissions]] = defaultdict(list)
-    for chunk in _chunks(ids):
+    for chunk in chunks(ids):
         for row in moment.connection.execute(query.where(grams.unit_id.in_(chunk))):
             unit_id, reporting, provider, zone, basis, scope, system, quality, value = row
             item = UnitEmissions(provider, zone, basis, scope, system, quality, value, reporting)
