@@ -302,6 +302,8 @@ class HttpClient:
 
     @contextmanager
     def _stream(self, question: _Question) -> Iterator[httpx.Response]:
+        if self._client.is_closed:  # a thread that was not waited for asks on
+            raise Unavailable("closed", f"{self._remote.place(question.url)}: this client is closed")
         try:
             with self._client.stream(
                 question.method,

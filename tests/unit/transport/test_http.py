@@ -178,6 +178,16 @@ def test_a_closed_port_is_unavailable_as_refused() -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_a_client_that_was_closed_under_a_thread_is_unavailable_and_no_bug() -> None:
+    client = HttpClient("http://127.0.0.1:1")
+    client.close()
+
+    with pytest.raises(Unavailable) as caught:
+        client.get("/metrics")
+
+    assert caught.value.reason == "closed"
+
+
 def wait(done: threading.Event) -> None:
     done.wait()
 
