@@ -21,6 +21,8 @@ _MAKERS = ("0x10de", "0x1002", "0x8086")
 _BRACKETS = re.compile(r".*\[([^\[\]]+)\]\s*")
 _LONGEST = 60
 _VIRTUAL = "vgpu"
+_MDEV_LENGTH = len("mdev_") + 36
+"""Of a mediated device's name up to the end of its UUID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,6 @@ def gpus_held(devices: DomainDevices, known: Mapping[str, NodeGpu]) -> dict[str,
 def gpus_there(known: Mapping[str, NodeGpu]) -> dict[str, float]:
     """Return the GPUs that a host has, by model."""
     return _counted(gpu for gpu in known.values() if not gpu.is_part)
-
-
-_MDEV_LENGTH = len("mdev_") + 36
 
 
 def _counted(gpus: Iterable[NodeGpu]) -> dict[str, float]:
