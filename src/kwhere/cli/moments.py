@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from kwhere.cli.streams import say
 from kwhere.core.errors import ConfigError
+from kwhere.core.wall_clock import first_instant
 
 _SECONDS = {
     **dict.fromkeys(("s", "sec", "second"), 1),
@@ -202,16 +203,7 @@ def _instants(local: datetime) -> tuple[datetime, ...]:
         return (early,)
     if early.astimezone().replace(tzinfo=None) == local:
         return (early, late)
-    before, after = sorted((int(early.timestamp()), int(late.timestamp())))
-    offset = _offset(before)
-    while after - before > 1:
-        middle = (before + after) // 2
-        before, after = (middle, after) if _offset(middle) == offset else (before, middle)
-    return (datetime.fromtimestamp(after, UTC),)
-
-
-def _offset(seconds: int) -> timedelta | None:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().utcoffset()
+    return (first_instant(local, None),)
 
 
 def _here(moment: datetime) -> str:

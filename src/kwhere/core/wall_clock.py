@@ -5,16 +5,17 @@ from datetime import UTC, datetime, timedelta, tzinfo
 _SECOND = timedelta(seconds=1)
 
 
-def first_instant(local: datetime, zone: tzinfo) -> datetime:
-    """Return, in UTC, the first instant at which clocks in `zone` show `local` (naive) or later.
+def first_instant(local: datetime, zone: tzinfo | None) -> datetime:
+    """Return, in UTC, the first instant at which clocks in `zone` (None: the system's) show `local` (naive) or later.
 
     So a time that a change of clocks skips is the instant of the change, and of one that comes twice it is the first.
     """
-    found = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if _shown(found, zone) <= local:
-        return found
-    # Skipped: read with the offset after the change it lies before the change, with the one before behind it.
-    before, after = local.replace(tzinfo=zone, fold=1).astimezone(UTC), found
+    # Sorted: of a skipped time the system's zone has them the other way round.
+    early, late = sorted(local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    if _shown(early, zone) == local:
+        return early
+    # Skipped: between the two clocks change, at a whole second.
+    before, after = early.replace(microsecond=0), late.replace(microsecond=0)
     while after - before > _SECOND:
         middle = before + (after - before) // _SECOND // 2 * _SECOND
         if _shown(middle, zone) < local:
@@ -24,5 +25,5 @@ def first_instant(local: datetime, zone: tzinfo) -> datetime:
     return after
 
 
-def _shown(moment: datetime, zone: tzinfo) -> datetime:
+def _shown(moment: datetime, zone: tzinfo | None) -> datetime:
     return moment.astimezone(zone).replace(tzinfo=None)
