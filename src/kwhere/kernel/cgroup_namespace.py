@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from kwhere.core.errors import SourceError, Unavailable
 from kwhere.kernel.cgroups import CgroupLayout, Hierarchy, child_directories, detect_layout
-from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.hostfs import CgroupRoots, HostFS
 
 _ABOVE = ".."
 _PROCS_LIMIT_BYTES = 1 << 22
 
 
 def absolute_paths(text: str, roots: Mapping[str, str]) -> str:
-    """Return the text of a `/proc/PID/cgroup` with the paths of the tree; `roots` as `find_roots` has them."""
+    """Return the text of a `/proc/PID/cgroup` with the paths of the tree; `roots` by the controllers of a line."""
     return "\n".join(_absolute(line, roots) for line in text.split("\n")) if roots else text
 
 
-def find_roots(fs: HostFS) -> Mapping[str, str]:
-    """Return where our namespace begins in the trees below `cgroup/`, by the controllers of a line; none: at the root.
+def find_roots(fs: HostFS) -> CgroupRoots:
+    """Return where our namespace begins in the trees below `cgroup/`.
 
     The first process tells how deep that is, and the directory at that depth is the one in which we are.
     """
@@ -28,16 +28,19 @@ def find_roots(fs: HostFS) -> Mapping[str, str]:
         init, own, layout = _paths(fs, "1"), _paths(fs, "self"), detect_layout(fs)
         pid = fs.read_link("proc/self").encode()
     except (Unavailable, SourceError):
-        return {}
+        return CgroupRoots()
     found: dict[str, str] = {}
+    are_whole = True
     for controllers, path in init.items():
         depth, hierarchy = _names(path).count(_ABOVE), _hierarchy(layout, controllers)
         if depth and hierarchy is not None:
             inside = [name for name in _names(own.get(controllers, "/")) if name != _ABOVE]
             root = _holding(fs, hierarchy, depth, inside, pid)
-            if root is not None:
+            if root is None:
+                are_whole = False
+            else:
                 found[controllers] = root
-    return found
+    return CgroupRoots(found, are_whole)
 
 
 def _paths(fs: HostFS, process: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ import os
 import resource
 import threading
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kwhere.core.errors import SourceError, Unavailable
@@ -26,6 +26,8 @@ RESERVED_DESCRIPTORS = 256
 _SURELY_WHOLE_BYTES = 2048
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # never hang on a pipe in a copied tree
 _SNAPSHOTS = ("0", "1")
+_LONGEST_WAIT = 1 << 16
+"""After so many questions at the latest, what was not found is looked for again."""
 
 _REASONS = {
     errno.EACCES: "permission",
@@ -49,6 +51,16 @@ class DirectoryEntry:
     name: str
     inode: int
     is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupRoots:
+    """Where our own cgroup namespace begins in the trees."""
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """By controllers of a line; none: at the root of the tree, or not found."""
+    are_whole: bool = False
+    """Whether every tree was looked through with success."""
 
 
 def raise_descriptor_limit() -> int:
@@ -97,8 +109,8 @@ class HostFS:
         self._lock = threading.Lock()
         self.generation = 0
         """Rises with every change of snapshot: kept files then open anew."""
-        self.cgroup_roots: Mapping[str, str] | None = None
-        """Where our own cgroup namespace begins in the trees, by controllers; None: nobody looked yet."""
+        self._cgroup_roots = CgroupRoots()
+        self._wait = self._waited = 0
         self.is_recorded = not _is_mounted(procfs)
         """Whether the processes are a copy: their clock is then `proc/uptime`, not ours."""
         self.select_snapshot(0)
@@ -113,6 +125,20 @@ class HostFS:
         name = _SNAPSHOTS[min(index, len(_SNAPSHOTS) - 1)]
         self._roots = {area: root / name if self._two_moments[area] else root for area, root in self._given.items()}
         self.generation += 1
+
+    def cgroup_roots(self, look: Callable[["HostFS"], CgroupRoots]) -> Mapping[str, str]:
+        """Return what `look` finds: once where it finds all, else again after 1, 2, 4, … further questions.
+
+        A look may walk the trees, and every process is asked of.
+        """
+        if self._cgroup_roots.are_whole:
+            return self._cgroup_roots.paths
+        if self._waited < self._wait:
+            self._waited += 1
+            return self._cgroup_roots.paths
+        self._wait, self._waited = min(2 * self._wait + 1, _LONGEST_WAIT), 0
+        self._cgroup_roots = look(self)
+        return self._cgroup_roots.paths
 
     def path(self, area_path: str) -> Path:
         """Return the real path, for watches and messages. A path that climbs out of its area is absent."""

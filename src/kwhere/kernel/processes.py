@@ -93,9 +93,8 @@ def read_cgroup_text(fs: HostFS, pid: int) -> str:
 
     Raises Unavailable if the process is gone.
     """
-    if fs.cgroup_roots is None:
-        fs.cgroup_roots = find_roots(fs)
-    return absolute_paths(fs.read(f"proc/{pid}/cgroup").decode(errors="surrogateescape"), fs.cgroup_roots)
+    text = fs.read(f"proc/{pid}/cgroup").decode(errors="surrogateescape")
+    return absolute_paths(text, fs.cgroup_roots(find_roots))
 
 
 def read_command(fs: HostFS, pid: int) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.discovery.fake_proc import FakeProc
 
 from kwhere.kernel.cgroup_namespace import absolute_paths, find_roots
-from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.hostfs import CgroupRoots, HostFS
 from kwhere.kernel.processes import read_cgroup_text
 
 SLICE = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-a.scope"
@@ -56,7 +56,7 @@ def test_paths_are_those_of_the_tree(tmp_path: Path, own: str, path: str, expect
 def test_an_agent_below_the_beginning_of_its_namespace_finds_it(tmp_path: Path) -> None:
     host = agent_in(tmp_path, PLAIN, "/../../../../init.scope", below="/supervised")
 
-    assert find_roots(host) == {"": PLAIN}
+    assert find_roots(host).paths == {"": PLAIN}
 
 
 @pytest.mark.parametrize("sign", ["\x0b", "\x1e", "\x85", "\u2028"])
@@ -64,13 +64,13 @@ def test_a_name_makes_up_no_line(tmp_path: Path, sign: str) -> None:
     """The kernel refuses cgroups with a line feed in their name alone."""
     host = agent_in(tmp_path, PLAIN, "/../../../../init.scope", below=f"/supervised{sign}0::")
 
-    assert find_roots(host) == {"": PLAIN}
+    assert find_roots(host).paths == {"": PLAIN}
 
 
 def test_in_the_host_s_own_namespace_nothing_changes(tmp_path: Path) -> None:
     host = agent_in(tmp_path, PLAIN, "/init.scope")
 
-    assert find_roots(host) == {}
+    assert find_roots(host) == CgroupRoots({}, are_whole=True)
     assert read_cgroup_text(host, 1) == "0::/init.scope\n"
 
 
@@ -79,6 +79,30 @@ def test_an_agent_that_is_in_no_directory_of_the_tree_leaves_paths_as_they_are(t
     (tmp_path / "cgroup" / PLAIN.strip("/") / "cgroup.procs").write_text("12\n")
 
     assert read_cgroup_text(host, 1) == "0::/../../../../init.scope\n"
+
+
+def test_a_look_that_failed_is_repeated(tmp_path: Path) -> None:
+    host = agent_in(tmp_path, PLAIN, "/../../../../init.scope")
+    procs = tmp_path / "cgroup" / PLAIN.strip("/") / "cgroup.procs"
+    whole = procs.read_text()
+    procs.write_text("12\n")
+    read_cgroup_text(host, 1)
+    procs.write_text(whole)
+
+    assert [read_cgroup_text(host, 77) for _ in range(3)][-1] == f"0::{PLAIN}\n"
+
+
+def test_a_host_that_tells_nothing_is_asked_ever_more_rarely_and_one_that_did_never_again() -> None:
+    host, looks = HostFS(), [0]
+
+    def look(fs: HostFS) -> CgroupRoots:
+        looks[0] += 1
+        return CgroupRoots({"": PLAIN} if looks[0] == 10 else {}, are_whole=looks[0] == 10)
+
+    found = [host.cgroup_roots(look) for _ in range(2000)]
+
+    assert looks == [10]
+    assert (found[0], found[-1]) == ({}, {"": PLAIN})
 
 
 def test_each_hierarchy_of_v1_has_its_own_beginning(tmp_path: Path) -> None:
@@ -104,7 +128,7 @@ def test_any_text_is_taken(text: str, roots: dict[str, str]) -> None:
 _READER = """
 import sys
 from pathlib import Path
-from kwhere.kernel.hostfs import HostFS
+from kwhere.kernel.hostfs import CgroupRoots, HostFS
 from kwhere.kernel.processes import read_cgroup_text
 for pid in map(int, sys.argv[1:]):
     print(read_cgroup_text(HostFS(cgroupfs=Path("/sys/fs/cgroup")), pid), end="")
