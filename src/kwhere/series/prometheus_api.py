@@ -13,6 +13,8 @@ from kwhere.transport.http import Answer, HttpClient
 _REFUSED = (401, 403)
 _FOUND = 200
 _SERVER_ERRORS = 500
+_NOT_IMPLEMENTED = 501
+"""Said of a page or method that the store does not have: no overload, asking again changes nothing."""
 _TOO_MANY_REQUESTS = 429
 _EXCERPT = 200
 
@@ -56,7 +58,7 @@ class PrometheusApi:
     def told(self, path: str) -> Mapping[str, Any]:
         """Return `data` of a status page; empty where this store has no such page. Raises Unavailable."""
         answer = self._client.get(path, headers=self._headers)
-        if answer.status >= _SERVER_ERRORS or answer.status == _TOO_MANY_REQUESTS:
+        if _is_overload(answer.status):
             raise Unavailable("overload", f"{self.url}{path}: status {answer.status}")
         if answer.status != _FOUND:
             return {}
@@ -69,6 +71,10 @@ class PrometheusApi:
     def close(self) -> None:
         """Give back the connection."""
         self._client.close()
+
+
+def _is_overload(status: int) -> bool:
+    return status == _TOO_MANY_REQUESTS or (status >= _SERVER_ERRORS and status != _NOT_IMPLEMENTED)
 
 
 def _labels(metric: Mapping[str, Any]) -> dict[str, str]:
@@ -85,7 +91,7 @@ def _document(place: str, answer: Answer) -> Mapping[str, Any]:
     try:
         document = json.loads(answer.body)
     except (ValueError, RecursionError) as error:
-        if answer.status >= _SERVER_ERRORS or answer.status == _TOO_MANY_REQUESTS:
+        if _is_overload(answer.status):
             raise Unavailable("overload", f"{place}: status {answer.status}") from error
         raise SourceError(
             f"{place}: expected JSON, found status {answer.status} and {answer.text[:_EXCERPT]!r}"

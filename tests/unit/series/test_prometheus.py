@@ -156,6 +156,7 @@ def test_a_nan_is_no_sample(server: Answering, store: PrometheusSeriesStore) -> 
         (422, b'{"status":"error","errorType":"execution","error":"too many"}', SourceError, "execution: too many"),
         (503, b'{"status":"error","errorType":"timeout","error":"slow"}', Unavailable, "timeout: slow"),
         (502, b"<html>Bad gateway</html>", Unavailable, "status 502"),
+        (501, b"<html>Not implemented</html>", SourceError, "expected JSON, found status 501"),
         (429, b"slow down", Unavailable, "status 429"),
         (401, b"who are you", Unavailable, "status 401"),
         (403, b'{"error":"no"}', Unavailable, "status 403"),

@@ -271,6 +271,19 @@ def test_a_store_that_is_overloaded_is_asked_again_and_no_answer_is_made_up() ->
         assert store.kept("c", NOW) == Kept(NOW - 15 * DAY, KeptBy.TIME, "15d")
 
 
+def test_a_store_that_has_no_status_pages_is_not_overloaded() -> None:
+    with telling_store() as (telling, store):
+        paths = [f"/api/v1/{name}" for name in ("status/runtimeinfo", "status/flags", "stores")]
+        telling.pages |= dict.fromkeys(paths, b"not implemented")
+        telling.statuses |= dict.fromkeys(paths, 501)
+        telling.spans = [(seconds(NOW - 2 * DAY), seconds(NOW))]
+
+        kept = store.kept("c", NOW)
+
+        assert kept is not None
+        assert kept.by is KeptBy.OLDEST
+
+
 def test_each_cluster_of_a_store_is_looked_for_by_its_own_label() -> None:
     with telling_store(cluster_label="k8s.cluster") as (telling, store):
         store.kept("a", NOW)
