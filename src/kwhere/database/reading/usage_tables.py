@@ -19,8 +19,8 @@ FINE = timedelta(hours=36)
 """Longer spans are summed from hours: their edges matter less, and rows are a twelfth."""
 COARSE = timedelta(days=14)
 """From then on whole days are read, which are summed up by account."""
-WEEK = timedelta(days=6)
-"""From then on where the span is whole days, as a week of the site is."""
+COARSE_OF_DAYS = timedelta(days=6)
+"""From then on where the span is whole days: a week of the site is, which lacks an hour where clocks go ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Tables:
 def tables_for(moment: Moment, span: Span) -> Tables:
     """Return the tables that hold all of `span` at the finest resolution that makes sense."""
     start_ns, grid = to_ns(span.start), moment.grid
-    if span.end - span.start >= (WEEK if _is_whole_days(grid, start_ns, to_ns(span.end)) else COARSE):
+    if span.end - span.start >= (COARSE_OF_DAYS if _is_whole_days(grid, start_ns, to_ns(span.end)) else COARSE):
         return day_tables(moment, span)
     if span.end - span.start <= FINE and start_ns >= buckets_from(moment.connection):
         return Tables(schema.usage_5m, schema.node_5m, schema.emissions_hour, schema.figures_hour, aligned(span))
