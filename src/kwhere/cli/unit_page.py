@@ -11,6 +11,7 @@ from kwhere.cli.streams import wants_colour
 from kwhere.cli.table import Column, bar, render
 from kwhere.cli.unit_nodes import gpu_header, meter, node_lines
 from kwhere.cli.unit_values import cpu_seconds, elapsed_seconds
+from kwhere.core.managed import AT_REST
 from kwhere.core.terms import Component
 from kwhere.reports.figures import (
     BYTES,
@@ -108,11 +109,12 @@ def _given(item: Json) -> dict[str, str]:
 
 def _times(item: Json) -> dict[str, str]:
     ended = item["ended_at"]
+    so_far = f"{item['state']} now" if item["state"] in AT_REST else "in progress"
     return {
         **({"Submitted": _local(item["submitted_at"])} if item.get("submitted_at") else {}),
         "Started": _local(item["started_at"]),
         **({"Ended": _local(ended)} if ended else {}),
-        "Run time": duration(elapsed_seconds(item)) + ("" if ended else " (in progress)"),
+        "Run time": duration(elapsed_seconds(item)) + ("" if ended else f" ({so_far})"),
     }
 
 

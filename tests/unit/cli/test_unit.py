@@ -325,6 +325,13 @@ def test_figures_are_shown_as_they_are(changes: dict[str, Any], line: str) -> No
     assert line in report({**PLAIN, **changes})
 
 
+@pytest.mark.parametrize(("state", "so_far"), [("running", "in progress"), ("shut off", "shut off now")])
+def test_of_what_has_not_ended_the_time_says_what_it_is(state: str, so_far: str) -> None:
+    changes = {"ended_at": None, "elapsed_seconds": 60.0, "state": state}
+
+    assert f"      Run time: 00:01:00 ({so_far})" in report({**PLAIN, **changes})
+
+
 def test_nothing_measured_is_no_zero() -> None:
     none = dict.fromkeys(("energy_joules_total", "emissions_grams", "method", "cpu_seconds"))
     unreported = {**PLAIN, **none, "energy_joules": {"total": None}, "emissions": [], "quality": ["unreported"]}

@@ -102,9 +102,21 @@ def test_what_still_runs_is_in_progress_for_whole_seconds_case_users_55() -> Non
     record = replace(JOB, ended_at=None, started_at=NOW - timedelta(hours=1))
     said = said_of(record, NOW + timedelta(milliseconds=750))
 
-    assert (said.is_running, said.ran) == (True, "01:00:00")
+    assert (said.so_far, said.ran) == ("in progress for", "01:00:00")
     assert run_table([record], record, NOW).rows[0].ran == "01:00:00 (in progress)"
     assert "in progress for <strong>06:12:00</strong>" in _page(FakeAccount(), "/units/local/slurm/4242")
+
+
+@pytest.mark.parametrize("state", ["shut off", "suspended", "shelved_offloaded"])
+def test_what_is_at_rest_is_not_in_progress(state: str) -> None:
+    machine = replace(UNITS[0], state=state, is_managed=True)
+    assert machine.ended_at is None
+
+    text = _page(FakeAccount(records=(machine,)), f"/units/local/slurm/{machine.unit}")
+
+    assert "in progress" not in text
+    assert text.count(f"{state} now, there for <strong>06:12:00</strong>") == 2
+    assert run_table([machine], machine, NOW).rows[0].ran == f"06:12:00 ({state} now)"
 
 
 def test_a_start_before_the_clock_is_not_a_negative_duration_case_users_56() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kwhere.core.errors import NotFound
+from kwhere.core.managed import AT_REST
 from kwhere.core.quantities import joules, seconds
 from kwhere.database.records import UnitRecord
 from kwhere.reports.account import Account
@@ -27,8 +28,9 @@ class Said:
     """As the manager shows it: `123_4`."""
     waited: str
     ran: str
-    """`1-02:03:04`; of what still runs up to now."""
-    is_running: bool
+    """`1-02:03:04`; of what has not ended up to now."""
+    so_far: str
+    """What that time is of what has not ended: `in progress for`, `shut off now, there for`; empty: it has ended."""
     suspended: str
     """How long it held nothing between its start and its end."""
     group: str
@@ -48,13 +50,20 @@ def said_of(record: UnitRecord, now: datetime) -> Said:
         shown_id=tags.get("job", record.unit),
         waited="" if waited is None else duration(waited),
         ran=duration(held),
-        is_running=record.ended_at is None,
+        so_far=_so_far(record),
         suspended=duration(whole - held) if whole - held >= 1 else "",
         group=group_of(record) or "",
         group_kind="heterogeneous job" if "het_job" in tags else "array",
         restarts=tags.get("restarts", ""),
         tags=[(key, value) for key, value in tags.items() if key not in SHOWN_TAGS],
     )
+
+
+def _so_far(record: UnitRecord) -> str:
+    """How much of the time since its start a unit at rest did run, nobody says."""
+    if record.ended_at is not None:
+        return ""
+    return f"{record.state} now, there for" if record.state in AT_REST else "in progress for"
 
 
 def _seconds_between(start: datetime, end: datetime) -> float:
@@ -150,10 +159,16 @@ def _run_row(record: UnitRecord, this: UnitRecord, now: datetime) -> RunRow:
     return RunRow(
         record,
         (record.unit, record.run) == (this.unit, this.run),
-        said_of(record, now).ran + (" (in progress)" if record.ended_at is None else ""),
+        said_of(record, now).ran + _in_brackets(record),
         joules(record.energy_total_uj) if is_known else None,
         used,
     )
+
+
+def _in_brackets(record: UnitRecord) -> str:
+    if record.ended_at is not None:
+        return ""
+    return f" ({record.state} now)" if record.state in AT_REST else " (in progress)"
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
