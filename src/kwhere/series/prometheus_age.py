@@ -20,6 +20,8 @@ _LOOKS_DAYS = (3650, 730, 180, 30, 7, 1)
 """How long a span is looked at with one question: servers may refuse long ones."""
 _POINTS = 240
 """Points of one look."""
+_FINE_LOOKS = 8
+"""So many looks go on before the oldest coarse point: one or two find the end, unless samples come in bursts."""
 _FINE_SECONDS = 60
 _RETENTION_FLAGS = ("storage.tsdb.retention.time", "storage.tsdb.retention")
 
@@ -81,17 +83,19 @@ def _told_oldest(api: PrometheusApi) -> datetime | None:
 
 
 def _oldest_sample(api: PrometheusApi, expression: str, now: datetime) -> datetime | None:
-    """Return about when the oldest sample is, minutes too late at most; None where there is none.
+    """Return about when the oldest sample is; None where there is none.
 
-    A coarse look finds the oldest point with a sample; finer ones go on before it, until a whole coarse step is empty:
-    an outage shorter than that does not end the search.
+    A coarse search finds the oldest point with a sample; finer looks go on before it, until a whole coarse step is
+    empty. That is minutes too late at most where no outage lasted a coarse step: from 6 minutes, for a store that takes
+    no question over more than a day, to 15 days for one that takes them all. Longer ones may end the search, and so
+    may samples that came in bursts shorter than a step: it is then too late, never too early.
     """
     oldest, step = _coarse(api, expression, math.floor(now.timestamp()))
     if oldest is None:
         return None
     fine = math.ceil(step / _POINTS)
     edge = oldest
-    for _ in range(_POINTS):
+    for _ in range(_FINE_LOOKS):
         found = _first(api, expression, edge - step, edge - fine, fine)
         if found is None:
             break
@@ -112,18 +116,31 @@ def _coarse(api: PrometheusApi, expression: str, now_s: int) -> tuple[int | None
 
 
 def _oldest_of_looks(api: PrometheusApi, expression: str, now_s: int, step: int) -> int | None:
-    """Return the oldest point with a sample, going back look by look while the oldest point of one has some."""
-    oldest: int | None = None
-    end, last = now_s, now_s - int(_REACH.total_seconds())
-    while end > last:
-        start = end - _POINTS * step
-        found = _first(api, expression, start, end, step)
+    """Return the oldest point with a sample, found with at most twice as many looks as their number has binary digits.
+
+    Looks lie end to end. Those 0, 1, 2, 4, … back are tried, the oldest first; between the first that has samples and
+    the empty one before it the search halves. It ends at a whole look without any, or at the reach.
+    """
+    length = _POINTS * step
+    count = math.ceil(_REACH.total_seconds() / length)
+
+    def first_of(look: int) -> int | None:
+        end = now_s - look * length
+        return _first(api, expression, end - length, end, step)
+
+    held, empty, oldest = 0, count, None
+    for held in (*(2**power for power in reversed(range((count - 1).bit_length()))), 0):
+        oldest = first_of(held)
+        if oldest is not None:
+            break
+        empty = held
+    while oldest is not None and empty - held > 1:
+        middle = (held + empty) // 2
+        found = first_of(middle)
         if found is None:
-            break
-        oldest = found
-        if found >= start + step:
-            break
-        end = start
+            empty = middle
+        else:
+            held, oldest = middle, found
     return oldest
 
 

@@ -197,8 +197,8 @@ def test_without_a_flag_the_oldest_sample_is_found_case_ceems_270(days: float) -
         assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= 8
 
 
-@pytest.mark.parametrize(("days", "most"), [(0.5, 10), (20, 10), (100, 14), (400, 26)])
-def test_a_store_that_takes_short_questions_alone_is_asked_several_case_ceems_270(days: float, most: int) -> None:
+@pytest.mark.parametrize("days", [0.5, 20, 100, 400])
+def test_a_store_that_takes_short_questions_alone_is_asked_several_case_ceems_270(days: float) -> None:
     with telling_store() as (telling, store):
         telling.longest = 32 * DAY
         telling.spans = [(seconds(NOW - days * DAY), seconds(NOW))]
@@ -207,7 +207,46 @@ def test_a_store_that_takes_short_questions_alone_is_asked_several_case_ceems_27
 
         assert kept is not None
         assert timedelta(0) <= kept.since - (NOW - days * DAY) <= timedelta(minutes=6)
-        assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= most
+        assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= 14
+
+
+@pytest.mark.parametrize("longest_days", [1, 30])
+@pytest.mark.parametrize("days", [0.01, 33, 2049, 3640])
+def test_however_short_questions_must_be_there_are_few(days: float, longest_days: int) -> None:
+    with telling_store() as (telling, store):
+        telling.longest = longest_days * DAY
+        telling.spans = [(seconds(NOW - days * DAY), seconds(NOW))]
+
+        kept = store.kept("c", NOW)
+
+        assert kept is not None
+        assert timedelta(0) <= kept.since - (NOW - days * DAY) <= timedelta(minutes=6)
+        assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= 24
+
+
+def test_minutes_of_outage_where_a_short_question_begins_do_not_end_the_search() -> None:
+    with telling_store() as (telling, store):
+        telling.longest = DAY
+        gap = timedelta(minutes=10)
+        telling.spans = [
+            (seconds(NOW - 40 * DAY), seconds(NOW - 3 * DAY - gap)),
+            (seconds(NOW - 3 * DAY + gap), seconds(NOW)),
+        ]
+
+        kept = store.kept("c", NOW)
+
+        assert kept is not None
+        assert abs(kept.since - (NOW - 40 * DAY)) <= timedelta(minutes=6)
+
+
+def test_samples_in_bursts_do_not_make_for_many_questions() -> None:
+    with telling_store() as (telling, store):
+        bursts = [seconds(NOW - at * 15.2083 * DAY + DAY) for at in range(1, 200)]
+        telling.spans = [*((at, at + 86400) for at in bursts), (seconds(NOW - DAY), seconds(NOW))]
+
+        store.kept("c", NOW)
+
+        assert sum(path == "/api/v1/query_range" for path, _ in telling.asked) <= 12
 
 
 def test_an_outage_of_days_does_not_hide_what_is_older() -> None:
