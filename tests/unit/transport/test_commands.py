@@ -1,6 +1,7 @@
 """Child processes, real ones."""
 
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_the_environment_is_small_and_in_the_c_locale(monkeypatch: pytest.Monkey
     assert done.stdout.decode().split() == ["None", "C.UTF-8", "m", str(tmp_path.resolve())]
 
 
+def ends(pid: int, within_seconds: float) -> bool:
+    """A process that was killed ends when it is scheduled next; who reaps it is another matter."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], within_seconds)[0])
+    finally:
+        os.close(handle)
+
+
 def test_a_command_past_its_deadline_is_killed_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = (
@@ -66,8 +79,7 @@ def test_a_command_past_its_deadline_is_killed_with_its_children(tmp_path: Path)
     done = run_command(python(code), timeout_seconds=1.0)
 
     assert (done.timed_out, done.exit_code) == (True, -9)
-    status = Path(f"/proc/{pid_file.read_text()}/stat")
-    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] in "ZX"
+    assert ends(int(pid_file.read_text()), within_seconds=20)
 
 
 @pytest.mark.parametrize("before", ["", "os.close(1); os.close(2); "], ids=["outputs open", "outputs closed"])
