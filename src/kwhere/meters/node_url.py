@@ -11,7 +11,10 @@ from kwhere.transport.secret_names import names_secret
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"\{([A-Za-z_]*)\}")
 """A placeholder within a question; other braces there are the question's own, as PromQL has them."""
-_AS_IT_IS = "%!$&'()*+,;=:@/?-._~[]"
+_AS_IT_IS = "%!$&'()*,;=:@/?-._~[]"
+"""No `+`: services take it for a space, and who wrote it means a sum."""
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+"""A remainder as PromQL has it, no escape."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 _KNOWN = ("node", "short", "name")
 _SPECIMEN = "node-1"
@@ -66,7 +69,8 @@ def question_url(template: str, rule: "NodeNameRule", node: str) -> str:
     address, mark, question = template.partition("?")
     place = node_url(address, rule, node)
     asked = _WORD.sub(lambda found: node_url(found[0], rule, node), question)
-    return f"{place}{mark}{quote(asked, safe=_AS_IT_IS)}"
+    escaped = quote(_BARE_PERCENT.sub("%25", asked), safe=_AS_IT_IS)
+    return f"{place}{mark}{escaped}"
 
 
 class NodeNameRule(BaseModel):

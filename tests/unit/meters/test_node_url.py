@@ -1,5 +1,9 @@
 """Addresses made from the node's name."""
 
+import re
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,6 +13,7 @@ from pydantic import ValidationError
 
 from kwhere.core.errors import Unavailable
 from kwhere.meters.node_url import NodeNameRule, check_question, check_template, node_url, question_url
+from kwhere.transport.http import HttpClient
 
 
 @pytest.mark.parametrize(
@@ -73,6 +78,28 @@ def test_no_node_name_leads_to_another_host(node: str) -> None:
     assert url.count("/") == 3
 
 
+def read_by_a_service(url: str) -> Mapping[str, list[str]]:
+    """Return the question as a server reads it from its socket, asked by the client that meters use."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with HttpClient(url.replace("https://prom", f"http://127.0.0.1:{server.server_port}")) as client:
+            client.get("")
+        thread.join()
+    return parse_qs(urlsplit(seen[0]).query)
+
+
 @pytest.mark.parametrize(
     ("template", "asked"),
     [
@@ -83,12 +110,17 @@ def test_no_node_name_leads_to_another_host(node: str) -> None:
         ('query=sum by (node) (w{node=~"{short}|other"})', 'sum by (node) (w{node=~"node7|other"})'),
         ("query=outlet_watts%7Bnode=%22{short}%22%7D", 'outlet_watts{node="node7"}'),
         ('query=w{ort="Züri"}', 'w{ort="Züri"}'),
+        ('query=a{node="{short}"} + b', 'a{node="node7"} + b'),
+        ("query=a+b%2Bc", "a+b+c"),
+        ("query=a % 2", "a % 2"),
+        ("query=a%(b)", "a%(b)"),
     ],
 )
 def test_a_question_is_written_as_it_is_meant_case_ceems_523(template: str, asked: str) -> None:
     url = question_url(check_question(f"https://prom/api/v1/query?{template}"), NodeNameRule(), "node7.site.org")
 
-    assert parse_qs(urlsplit(url).query) == {"query": [asked]}
+    assert read_by_a_service(url) == {"query": [asked]}
+    assert not re.search("%(?![0-9A-F]{2})", url)  # servers that are stricter than ours refuse it
     assert url.isascii()
     assert not set(url) & set('{}"` |<>')
 
