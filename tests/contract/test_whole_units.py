@@ -185,6 +185,18 @@ def test_too_many_parts_are_refused(site: Site, monkeypatch: pytest.MonkeyPatch)
     assert "`kwhere unit 40` tells their sum" in words_of(api_of(site).get("/units/c1/slurm/41").text)
 
 
+def test_a_number_that_came_before_counts_for_no_part(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [said("40", -900 - n, -890 - n, user="alice") for n in range(4)]
+    others = [part(str(31 + n), f"40_{n}", "array_job", user="bob") for n in range(3)]
+    late = [said(str(41 + n), 20, 30, user="alice", tags={"job": f"40_{n}", "array_job": "40"}) for n in range(3)]
+    tell(site.engine, *alone, *others, *late)
+
+    assert len(whole_of_parts(site.reader, "c1", "slurm", "40", 3).parts) == 3
+    monkeypatch.setattr(unit_whole, "_PAGE", 2)
+    with pytest.raises(NotFound, match="expected at most 2 parts"):
+        whole_of_parts(site.reader, "c1", "slurm", "40", 2)
+
+
 def test_parts_are_read_page_by_page(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_whole, "_PAGE", 2)
     tell(site.engine, *(part(str(41 + n), f"40_{n}", "array_job") for n in range(5)))

@@ -1,10 +1,11 @@
 """What belongs together: the runs of a requeued job, the tasks of an array, the components of a heterogeneous job."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 
 from kwhere.core.errors import NotFound
 from kwhere.core.managed import GROUP_TAGS
@@ -98,30 +99,33 @@ def whole_of_parts(account: Account, cluster: str, manager: str, number: str, mo
         manager=manager,
         jobs=JobWords(units=frozenset({number})),
         sort=UnitSort.STARTED_AT,
-        descending=False,
         limit=min(_PAGE, most + 1),
     )
-    found = [each for each in _first(account, query, most + 1) if group_of(each) == number]
+    found = list(islice(_newest_of(account, query, number), most + 1))
     if not found:
         raise NotFound(f"{manager} job {number}: no array or heterogeneous job in cluster {cluster}")
     if len(found) > most:
         raise NotFound(f"{manager} job {number}: expected at most {most} parts to add up, found more")
-    owner = max(found, key=lambda part: part.started_at).user
-    parts = sorted((part for part in found if part.user == owner), key=_place)  # a number may come again
+    parts = sorted(found, key=_place)
     kind = Kind.HETEROGENEOUS if "het_job" in parts[0].labels else Kind.ARRAY
     whole = _whole(kind, parts, parts[0])
     labels = {key: value for key, value in whole.record.labels.items() if key != "job"}
     return replace(whole, record=replace(whole.record, unit=number, labels=labels))
 
 
-def _first(account: Account, query: UnitQuery, count: int) -> Sequence[UnitRecord]:
-    """Return the first units of a list, read page by page: no more than are wanted."""
-    page = account.units(query)
-    found = list(page.items)
-    while page.next is not None and len(found) < count:
-        page = account.units(replace(query, after=page.next))
-        found += page.items
-    return found[:count]
+def _newest_of(account: Account, query: UnitQuery, number: str) -> Iterator[UnitRecord]:
+    """Yield the parts of the newest job of that number, newest first, read page by page: a number may come again."""
+    newest: UnitRecord | None = None
+    while True:
+        page = account.units(query)
+        for record in page.items:
+            if group_of(record) == number:
+                newest = newest or record
+                if record.user == newest.user:
+                    yield record
+        if page.next is None:
+            return
+        query = replace(query, after=page.next)
 
 
 def whole_findings(whole: WholeUnit, now: datetime) -> list[Finding]:
