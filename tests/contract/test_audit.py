@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.asgi_client import AsgiClient
 from tests.databases import sqlite_engine
+from tests.managed_site import said, tell
 from tests.two_tenants import NOW, as_user, fill, open_door
 
 PEOPLE: dict[str, object] = {
@@ -45,6 +46,30 @@ def test_a_look_at_anothers_unit_leaves_a_line(client: AsgiClient, lines: Lines)
         ("eve", "list units", "user=alice states=ended"),
         ("root2", "read unit", "c1/slurm/a-0@1764000000"),
     ]
+
+
+def test_runs_of_others_beside_ones_own_and_units_of_a_name_leave_lines(tmp_path: Path, lines: Lines) -> None:
+    engine = sqlite_engine(tmp_path / "account.sqlite")
+    tell(
+        engine,
+        said("7", 0, 10, user="alice", name="cfd"),
+        said("7", 20_000, 20_010, user="root2", name="cfd"),
+        said("8", 30_000, 30_010, user="alice", name="cfd"),
+        said("9", 30_100, 30_110, user="alice", name="cfd"),
+    )
+    client = open_door(engine, tmp_path, PEOPLE)
+
+    for path in ("/api/v1/units/c1/slurm/7/runs", "/units/c1/slurm/9", "/api/v1/units?name=cfd&user=alice"):
+        assert client.get(path, headers=as_user("root2")).status_code == 200
+
+    told = lines()
+    engine.dispose()
+    assert {(who, what, of) for who, what, of in told if who == "root2"} >= {
+        ("root2", "list units", "runs of c1/slurm/7"),
+        ("root2", "read unit", "c1/slurm/9@1764030100"),
+        ("root2", "list units", "cluster=c1 manager=slurm user=alice name=cfd"),
+        ("root2", "list units", "user=alice name=cfd"),
+    }
 
 
 def test_the_same_look_again_is_no_news(client: AsgiClient, lines: Lines) -> None:

@@ -132,11 +132,19 @@ class Reader:
 
     def unit_runs(self, cluster: str, manager: str, unit: str, limit: int = 20) -> tuple[UnitRecord, ...]:
         """Return the newest runs of a unit, newest first."""
-        return self._ask(lambda moment: one_unit.earlier_runs(moment, cluster, manager, unit, limit))
+        runs = self._ask(lambda moment: one_unit.earlier_runs(moment, cluster, manager, unit, limit))
+        if len(runs) == 1:  # as `unit` tells of it
+            self._tell("read unit", f"{cluster}/{manager}/{runs[0].run}", _owners(runs))
+        else:  # an id that came again was another's before
+            self._tell("list units", f"runs of {cluster}/{manager}/{unit}", _owners(runs))
+        return runs
 
     def earlier_of_name(self, record: UnitRecord, limit: int = 6) -> tuple[UnitRecord, ...]:
         """Return units of the same user, manager and name that started before `record`, newest first."""
-        return self._ask(lambda moment: earlier_of_name(moment, record, limit))
+        found = self._ask(lambda moment: earlier_of_name(moment, record, limit))
+        words = {"cluster": record.cluster, "manager": record.manager, "user": record.user, "name": record.name}
+        self._tell("list units", words_of(words), _owners(found))
+        return found
 
     def unit_power(
         self, cluster: str, manager: str, unit: str, run: str, span: Span, node: str | None = None
