@@ -22,6 +22,7 @@ class CommandApi:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         (state / "url").write_text(f"http://127.0.0.1:{self._server.server_port}\n")
         (state / "token").write_text(token)
+        (state / "token").chmod(0o600)
 
     def lists(self, path: str, *items: Mapping[str, Any]) -> None:
         """Answer `path` with these items on one page."""

@@ -36,6 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     note_error(engine, turn_of(engine, clock.utc_ns()), "accounting is off on this cluster")
     alices = NewToken("alice", "user", "", clock.utc_ns() + 86_400 * 10**9)
     (place / "token").write_text(create_token(engine, alices, clock.utc_ns(), by="test"))
+    (place / "token").chmod(0o600)
     access = AccessSettings(contact="hpc@example.org")
     doorman = build_doorman(access, engine, clock, "the-servers-own-token-of-the-test")
     sources = Sources(account=Reader(engine, clock, SITE), clock=clock, version="1")
@@ -92,6 +93,7 @@ def test_ids_states_and_arrays_by_the_real_api(run: Run) -> None:
 def test_a_token_that_is_none_is_not_permitted(run: Run, tmp_path: Path) -> None:
     other = tmp_path / "token"
     other.write_text("kwt_0123456789abcdef0123456789abcdef")
+    other.chmod(0o600)
 
     code, out, err = run("units", token=other)
 

@@ -13,6 +13,7 @@ from kwhere.apps.configuration import default_state_dir
 from kwhere.cli.settings_options import state_option
 from kwhere.core.errors import ConfigError, KwhereError, NotFound, NotPermitted, SourceError, Unavailable
 from kwhere.transport.http import Answer, HttpClient
+from kwhere.transport.secret_files import read_secret_file
 
 DEFAULT_URL = "http://127.0.0.1:9811"
 _FOR_BROWSERS = "Access token needed"
@@ -120,14 +121,18 @@ def _object(url: str, answer: Answer) -> Json:
 
 def _token(named: Path | None, default: Path | None) -> str | None:
     if named is not None:
-        try:
-            return _checked(named.read_text(encoding="utf-8"), str(named))
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise NotPermitted(f"{named}: cannot be read: {why}; not permitted without an access token") from error
+        return _token_in(named)
     if given := os.environ.get("KWHERE_TOKEN"):
         return _checked(given, "KWHERE_TOKEN")
-    return _read(default) if default else None
+    return _token_in(default) if default is not None and os.path.lexists(default) else None
+
+
+def _token_in(path: Path) -> str:
+    try:
+        content = read_secret_file(path, "this token")
+    except ConfigError as error:
+        raise NotPermitted(f"{error}; not permitted without an access token") from error
+    return _checked(content.decode(errors="replace"), str(path))
 
 
 def _checked(text: str, place: str) -> str:

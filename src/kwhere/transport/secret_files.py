@@ -1,4 +1,4 @@
-"""Files with a secret that proves others to us: refused where more than their owner may read them."""
+"""Files with a secret that proves somebody: refused where more than their owner may read them."""
 
 import os
 import stat

@@ -134,6 +134,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
     thread.start()
     (tmp_path / "url").write_text(f"http://127.0.0.1:{server.server_port}\n")
     (tmp_path / "token").write_text("secret\n")
+    (tmp_path / "token").chmod(0o600)
     yield tmp_path
     server.shutdown()
     thread.join()
@@ -244,9 +245,35 @@ def test_no_server_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureF
     assert "start it with `kwhere up`" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(
+    ("content", "mode", "words"),
+    [
+        (b"hushhush\n", 0o644, "others may read this token (mode 0644)"),
+        (b"hushhush" * 1000, 0o600, "expected at most 4096 bytes"),
+        (b"\n", 0o600, "expected an access token, found nothing"),
+        (b"hush hush", 0o600, "found blanks or other signs"),
+        (b"hush\xffhush", 0o600, "found blanks or other signs"),
+    ],
+)
+def test_a_token_file_is_checked_named_or_not(
+    state: Path, content: bytes, mode: int, words: str, is_named: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / "token").write_bytes(content)
+    (state / "token").chmod(mode)
+    named = ["--token-file", str(state / "token")] if is_named else []
+
+    assert run_root(["units", "--state-dir", str(state), *named]) == 1
+
+    told = capsys.readouterr().err
+    assert f"{state / 'token'}: " in told
+    assert words in told
+    assert "hush" not in told
+
+
 def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_root(["units", "--token-file", str(tmp_path / "none")]) == 1
-    assert "none: cannot be read" in capsys.readouterr().err
+    assert "none: this token cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def state(tmp_path: Path) -> Iterator[str]:
     thread.start()
     (tmp_path / "url").write_text(f"http://127.0.0.1:{server.server_port}")
     (tmp_path / "token").write_text("t" * 16)
+    (tmp_path / "token").chmod(0o600)
     yield str(tmp_path)
     server.shutdown()
     thread.join()
