@@ -26,8 +26,8 @@ test-services:  ## Install the system services that tests use (root): browser, P
 test: setup-test lint types  ## The whole suite, gates and coverage included
 	@scripts/test
 
-test-fast: setup-test lint  ## What takes no program, no PostgreSQL and no two seconds
-	@$(PYTEST) -q -n 2 -m "not uncounted"
+test-fast: setup-test lint  ## What takes no program, no PostgreSQL and no two seconds, without the suites over every implementation
+	@$(PYTEST) -q -n 2 -m "not uncounted" --ignore=tests/contract
 
 test-managers: setup-test  ## Resource managers that run here, for real: SLURM with its database, OAR (root)
 	@$(PYTEST) -q -m managers
