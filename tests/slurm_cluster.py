@@ -20,8 +20,6 @@ from pathlib import Path
 
 CLUSTER = "testslurm"
 NODES = ("n1", "n2")
-SAVE_SECONDS = 6
-"""A little longer than slurmctld lets a change wait before it writes its state."""
 USERS = {"kwalice": "proj1", "kwbob": "proj2"}
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "munged", "mariadbd", "sacct", "sbatch", "scontrol")
 _ADMIN_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
@@ -222,9 +220,12 @@ class SlurmCluster:
             seconds,
         )
 
-    def wait_saved(self) -> None:
-        """Wait until slurmctld has written what it knows now: killed before, it would begin jobs a second time."""
-        time.sleep(SAVE_SECONDS)
+    def wait_saved(self, job: str) -> None:
+        """Wait until slurmctld has written what it knows of a job: killed before, it would begin it a second time."""
+        before_ns = time.time_ns()
+        self.run("scontrol", "update", f"jobid={job}", "comment=to be saved")
+        saved = self.root / "state" / "job_state"
+        self._wait("slurmctld's state", lambda: saved.exists() and saved.stat().st_mtime_ns > before_ns, 60)
 
     def _write(self) -> None:
         for name in ("etc", "run", "state", "log", "spool", "out", *(f"spool/{node}" for node in NODES)):

@@ -32,7 +32,7 @@ def check_nothing_is_lost(site: SlurmSite, name: str, kill: Callable[[], None], 
     script = f"{burn(3, idle=12)}\n{burn(3)}"
     job = site.slurm.sbatch("kwalice", "-n1", "-c2", "-w", "n1", "-J", name, script=script)
     site.slurm.wait_job(job, ["RUNNING"], 120)
-    site.slurm.wait_saved()
+    site.slurm.wait_saved(job)
     site.wait_begun(job)
 
     kill()
