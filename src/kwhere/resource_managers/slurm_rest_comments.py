@@ -4,7 +4,8 @@ slurmctld refuses to change a job that is over, so this is slurmdbd's record: `P
 SLURM 25.11 (v0.0.44) brought.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 from urllib.parse import quote
 
 from kwhere.core.errors import SourceError
@@ -14,8 +15,13 @@ from kwhere.resource_managers.slurm_jobs import SlurmJob
 from kwhere.resource_managers.slurm_json import read_jobs, rows, words_of
 from kwhere.resource_managers.slurm_sacct import Faults
 
-Ask = Callable[..., object]
-"""Asks slurmrestd for a path, with parameters and a body, and returns the document."""
+
+class Ask(Protocol):
+    """Asks slurmrestd for a path and returns the document; `body` is sent with POST."""
+
+    def __call__(self, path: str, params: Mapping[str, str] | None = None, body: object = None) -> object:
+        """Raises Unavailable and SourceError."""
+        ...
 
 
 class RestComments:

@@ -4,14 +4,14 @@ It is done once per unit, after its energy is complete. What was decided is kept
 what stands there is read right before, so that nobody else's text is lost and nothing is written twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 from sqlalchemy import Engine
 
 from kwhere.core.clock import Clock
-from kwhere.core.errors import KwhereError, NotFound, SourceError
+from kwhere.core.errors import KwhereError, NotFound, SourceError, Unavailable
 from kwhere.core.quantities import NANOSECONDS_PER_SECOND
 from kwhere.database.manager_states import manager_state
 from kwhere.database.notes import Decision, NotableUnit, Outcome, is_accounted, notable_units, write_decisions
@@ -81,12 +81,12 @@ class NotePass:
         ready = self._ready(turn)
         if not ready or not turn.goes_on():
             return
-        standing = self._book.read([each.run for each in ready])
+        standing = self._standing(ready)
         failures, written = 0, 0
         for each in ready:
             if not turn.goes_on():
                 break
-            decision, error = self._write(each, standing.get(each.run))
+            decision, error = self._write_beside(each, standing)
             self._keep([decision])
             written += decision.before is not None
             failures = 0 if error is None else failures + 1
@@ -94,6 +94,25 @@ class NotePass:
                 raise error
         if written:
             log.info("ended units written about", server_pass=self.name, units=written)
+
+    def _standing(self, ready: Sequence[_Ready]) -> Mapping[NotedRun, str] | None:
+        """Return what stands at all of them; None where one keeps the manager from telling of the others."""
+        try:
+            return self._book.read([each.run for each in ready])
+        except KwhereError as error:
+            if not _is_of_one(error):
+                raise
+            return None
+
+    def _write_beside(
+        self, ready: _Ready, standing: Mapping[NotedRun, str] | None
+    ) -> tuple[Decision, KwhereError | None]:
+        """Write about one unit, beside what stands there; it is asked for alone where `standing` is None."""
+        try:
+            told = self._book.read([ready.run]) if standing is None else standing
+        except KwhereError as error:
+            return self._failed(ready.unit, None, error), error
+        return self._write(ready, told.get(ready.run))
 
     def _ready(self, turn: Turn) -> list[_Ready]:
         """Return units whose energy is complete; what becomes of the others is kept."""
@@ -155,15 +174,24 @@ class NotePass:
         except SourceError as error:
             return Decision(unit, Outcome.REFUSED, standing, error=str(error)), None
         except KwhereError as error:
-            wait = min(MINUTE_SECONDS * 2.0**unit.attempts, LONGEST_SECONDS)
-            next_ns = self._clock.utc_ns() + _ns(wait)
-            return Decision(unit, Outcome.FAILED, standing, error=str(error), next_ns=next_ns), error
+            return self._failed(unit, standing, error), error
         return Decision(unit, Outcome.WRITTEN, text, before=standing), None
+
+    def _failed(self, unit: NotableUnit, standing: str | None, error: KwhereError) -> Decision:
+        """Each time it waits twice as long."""
+        wait = min(MINUTE_SECONDS * 2.0**unit.attempts, LONGEST_SECONDS)
+        next_ns = self._clock.utc_ns() + _ns(wait)
+        return Decision(unit, Outcome.FAILED, standing, error=str(error), next_ns=next_ns)
 
     def _keep(self, decisions: Sequence[Decision]) -> None:
         if decisions:
             subject = f"{self._cluster}/{self._manager.claims}"
             write_decisions(self._engine, subject, decisions, self._clock.utc_ns())
+
+
+def _is_of_one(error: KwhereError) -> bool:
+    """Return whether one unit's record may be the cause: nonsense, or none there."""
+    return isinstance(error, SourceError) or (isinstance(error, Unavailable) and error.reason == "unsupported")
 
 
 def _ns(seconds: float) -> int:

@@ -37,11 +37,15 @@ class Book:
         self.away: Exception | None = None
         self.read_only: Exception | None = None
         self.gone: set[str] = set()
+        self.torn: dict[str, Exception] = {}
 
     def read(self, runs: Sequence[NotedRun]) -> Mapping[NotedRun, str]:
         self.reads.append([run.shown for run in runs])
         if self.away is not None:
             raise self.away
+        for run in runs:
+            if run.shown in self.torn:
+                raise self.torn[run.shown]
         return {run: self.texts.get(run.shown, "") for run in runs if run.shown not in self.gone}
 
     def write(self, run: NotedRun, text: str) -> None:
@@ -282,6 +286,31 @@ def test_a_manager_that_is_away_is_asked_again(world: World) -> None:
     world.look(60)
 
     assert world.book.writes == [("7", LINE)]
+
+
+@pytest.mark.parametrize(
+    "torn", [SourceError("slurmrestd: job 5: expected JSON, found none"), Unavailable("unsupported", "5: not found")]
+)
+def test_a_job_that_cannot_be_read_keeps_no_other_waiting(world: World, torn: Exception) -> None:
+    ended(world, *"567")
+    world.book.torn["5"] = torn
+
+    world.look()
+
+    assert world.outcomes() == {"5": "failed", "6": "written", "7": "written"}
+    world.book.torn.clear()
+    world.look(3600)
+    assert world.outcomes()["5"] == "written"
+
+
+def test_a_book_of_which_nothing_can_be_read_is_a_failed_pass(world: World) -> None:
+    ended(world, *"5678")
+    world.book.torn = {job: Unavailable("unsupported", f"{job}: not found") for job in "5678"}
+
+    with pytest.raises(Unavailable, match="not found"):
+        world.look()
+
+    assert world.outcomes() == dict.fromkeys("567", "failed")
 
 
 def test_a_write_that_fails_is_tried_again_later_and_later(world: World) -> None:
