@@ -59,13 +59,20 @@ class RestComments:
         return f"{self._place}/{quote(run.shown, safe='')}"
 
     def _newest(self, run: NotedRun) -> tuple[SlurmJob, str] | None:
-        """Return the newest record of a job and its comment: all runs of a requeued one are told."""
+        """Return the newest record of a job and its comment: all runs of a requeued one are told.
+
+        Raises SourceError where one cannot be read, which may be the newest.
+        """
         newest: tuple[SlurmJob, str] | None = None
         for item in rows(self._ask(self._path(run)), "jobs"):
             # It speaks of its own cluster, and would write there.
             if self._slurm_cluster is not None and item.get("cluster") != self._slurm_cluster:
                 continue
-            for job in read_jobs({"jobs": [item]}, Faults()):
+            faults = Faults()
+            told = [*read_jobs({"jobs": [item]}, faults)]
+            if faults.count and not told:
+                raise SourceError(f"slurmrestd: job {run.shown}: expected records, found {faults.first}")
+            for job in told:
                 if str(job.raw_id) == run.unit and (newest is None or _submitted(job) >= _submitted(newest[0])):
                     newest = job, _comment(item)
         return newest
